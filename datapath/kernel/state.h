@@ -36,7 +36,7 @@ struct sv_config {
 SV_ASSERT_SIZE(struct sv_config, 80);
 
 /* sv_port.flags */
-#define SV_PORT_PEER 0x1   /* deliver straight to the other end of the pair, which is in another namespace */
+#define SV_PORT_PEER 0x1   /* deliver straight to the other end of the veth pair, which is in another namespace */
 #define SV_PORT_LEARN 0x2  /* tell the agent of source addresses that have no route to this port */
 #define SV_PORT_STRICT 0x4 /* drop what comes from them, what is tagged, and what does not parse */
 #define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
@@ -48,7 +48,6 @@ SV_ASSERT_SIZE(struct sv_config, 80);
 
 #define SV_PORT_OWN_MAC 0x20 /* of a strict port: and what comes from another MAC address than `mac` */
 #define SV_PORT_ISOLATED 0x40 /* nothing of it reaches the host's stack */
-#define SV_PORT_NO_MAC 0x400 /* `mac` is all zeros, and so is the guest's: a netkit pair without Ethernet addresses */
 
 /*
  * What a port without a network sends passes its queue and comes in at the port again, with the mark and the priority that it had.

@@ -22,7 +22,7 @@ static __always_inline int hand_over(u32 ifindex, const struct sv_port *port, in
 /* The same of a frame that may have another. */
 static __always_inline int deliver(struct __sk_buff *skb, struct sv_counters *counters, u32 ifindex, const struct sv_port *port)
 {
-	if ((any_mac(port->mac) || port->flags & SV_PORT_NO_MAC) && bpf_skb_store_bytes(skb, 0, port->mac, 6, 0))
+	if (any_mac(port->mac) && bpf_skb_store_bytes(skb, 0, port->mac, 6, 0))
 		return drop(counters, SV_COUNT_DROP_ERROR);
 	return hand_over(ifindex, port, 0);
 }

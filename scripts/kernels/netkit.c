@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Of <linux/if_link.h> since Linux 6.7. */
-enum { NETKIT_PEER_INFO = 1, NETKIT_MODE = 5, NETKIT_L2 = 0 };
+/* Of <linux/if_link.h> since Linux 6.7, under names of our own: IFLA_NETKIT_PEER_INFO, IFLA_NETKIT_MODE, NETKIT_L2. */
+enum { ATTRIBUTE_PEER = 1, ATTRIBUTE_MODE = 5, MODE_L2 = 0 };
 
 static union {
 	struct nlmsghdr header;
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 {
 	struct { struct nlmsghdr header; struct nlmsgerr error; char rest[1024]; } answer;
 	struct ifinfomsg none = { .ifi_family = AF_UNSPEC };
-	unsigned int mode = NETKIT_L2;
+	unsigned int mode = MODE_L2;
 	struct rtattr *info, *data, *peer;
 	int socket_, namespace;
 
@@ -60,8 +60,8 @@ int main(int argc, char **argv)
 	info = put(IFLA_LINKINFO, NULL, 0);
 	put(IFLA_INFO_KIND, "netkit", 6);
 	data = put(IFLA_INFO_DATA, NULL, 0);
-	put(NETKIT_MODE, &mode, sizeof(mode));
-	peer = put(NETKIT_PEER_INFO, &none, sizeof(none));
+	put(ATTRIBUTE_MODE, &mode, sizeof(mode));
+	peer = put(ATTRIBUTE_PEER, &none, sizeof(none));
 	put(IFLA_IFNAME, argv[2], strlen(argv[2]) + 1);
 	put(IFLA_NET_NS_FD, &namespace, sizeof(namespace));
 	end(peer);

@@ -11,8 +11,8 @@ use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
 use kernel::state::quota::{Bounds, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS};
 use kernel::state::{
     self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_DISCOVERS, CONFIG_NOTIFIED, CONFIG_REORDER,
-    PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_NO_MAC, PORT_OWN_MAC, PORT_PEER,
-    PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
+    PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
+    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
 };
 use kernel::{Role, MAX_PAIRS};
 use std::collections::{BTreeMap, BTreeSet};
@@ -266,6 +266,10 @@ fn add_ports(
             break;
         }
         let Some(network) = rule.network else { continue };
+        if let Some(problem) = interface.unfit() {
+            want.problems.push(format!("port {}: {problem}", interface.name));
+            continue;
+        }
         let flags = [
             (interface.is_pair_into_namespace() && !followed.again && !limited.whole_way.contains(&ifindex), PORT_PEER),
             (!rule.learn.is_empty(), PORT_LEARN),
@@ -274,7 +278,6 @@ fn add_ports(
             // One that was merely seen may be another's, or change.
             (rule.strict && (rule.mac.is_some() || interface.peer_mac.is_some()), PORT_OWN_MAC),
             (!rule.host, PORT_ISOLATED),
-            (rule.mac.is_none() && interface.peer_mac == Some([0; 6]), PORT_NO_MAC),
         ];
         let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
         let mac = guest_mac(rule, ifindex, interface, learned);

@@ -4,7 +4,9 @@ use super::error::{Error, Result};
 use super::watch::{Change, Watch};
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
-use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage};
+use rtnetlink::packet_route::link::{
+    InfoData, InfoKind, InfoNetkit, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, NetkitScrub,
+};
 use rtnetlink::packet_route::route::{RouteAttribute, RouteFlags, RouteMessage};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +29,8 @@ pub(super) struct Interface {
     pub(super) mtu: u32,
     pub(super) mac: Option<[u8; 6]>,
     pub(super) other_end: Option<PairEnd>,
+    /// Of a netkit pair: marks and priorities of what the other end sends stay, also from another namespace (Linux 6.13).
+    pub(super) keeps_marks: bool,
     /// Of the other end of a pair, where it was looked up.
     pub(super) peer_mac: Option<[u8; 6]>,
     pub(super) peer_mtu: Option<u32>,
@@ -43,6 +47,14 @@ pub(super) struct PairEnd {
 }
 
 impl Interface {
+    /// Why it can be no port with a network.
+    pub(super) fn unfit(&self) -> Option<&'static str> {
+        if self.other_end.is_some() && self.mac == Some([0; 6]) {
+            return Some("its pair has no Ethernet addresses, as netkit's L3 mode makes them; make it in L2 mode");
+        }
+        self.keeps_marks.then_some("its pair keeps marks that the guest sets, by which it would pass for checked; make it with the peer's scrub at its default")
+    }
+
     /// One end of a pair whose other end is in another namespace.
     pub(super) fn is_pair_into_namespace(&self) -> bool {
         self.other_end.is_some_and(|peer| peer.namespace.is_some())
@@ -213,7 +225,7 @@ fn interface(link: &LinkMessage) -> Interface {
         bare: !matches!(link.header.link_layer_type, LinkLayerType::Ether | LinkLayerType::Loopback),
         ..Interface::default()
     };
-    let (mut pair, mut peer, mut namespace) = (false, None, None);
+    let (mut pair, mut peer, mut namespace, mut keeps_marks) = (false, None, None, false);
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => found.name.clone_from(name),
@@ -223,10 +235,15 @@ fn interface(link: &LinkMessage) -> Interface {
             LinkAttribute::LinkNetNsId(id) => namespace = Some(*id),
             LinkAttribute::LinkInfo(infos) => {
                 pair = infos.iter().any(|info| matches!(info, LinkInfo::Kind(InfoKind::Veth | InfoKind::Netkit)));
+                keeps_marks = infos.iter().any(|info| {
+                    let LinkInfo::Data(InfoData::Netkit(own)) = info else { return false };
+                    own.contains(&InfoNetkit::PeerScrub(NetkitScrub::None))
+                });
             }
             _ => {}
         }
     }
+    found.keeps_marks = keeps_marks;
     found.other_end = peer.filter(|_| pair).map(|ifindex| PairEnd { ifindex, namespace });
     found
 }

@@ -90,8 +90,6 @@ pub const PORT_STRICT: u32 = 4;
 pub const PORT_OWN_MAC: u32 = 0x20;
 /// Nothing that the guest sends reaches the host's stack.
 pub const PORT_ISOLATED: u32 = 0x40;
-/// `SV_PORT_NO_MAC`: its guest's MAC address is all zeros.
-pub const PORT_NO_MAC: u32 = 0x400;
 /// No guest's: what comes out of the limiter, with the port's number as its mark.
 pub const PORT_LIMITER: u32 = 8;
 /// What the guest sends is limited, and comes back with the port's number as its mark where it is for the host.

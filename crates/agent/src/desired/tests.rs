@@ -248,16 +248,20 @@ fn the_same_input_gives_the_same_rows() {
 }
 
 #[test]
-fn frames_for_a_pair_without_ethernet_addresses_get_none() {
+fn pairs_without_ethernet_addresses_or_with_marks_of_guests_are_no_ports() {
     let (config, learned) = (config(), Learned::default());
     let resolved = resolved(&config).unwrap();
-    for (mac, without) in [(None, false), (Some([2, 0, 0, 0, 0, 1]), false), (Some([0; 6]), true)] {
+    let pair = |mac, keeps_marks| {
         let mut seen = interfaces();
-        seen.get_mut(&10).unwrap().peer_mac = mac;
+        let own = seen.get_mut(&10).unwrap();
+        (own.mac, own.keeps_marks) = (mac, keeps_marks);
         let want =
             desired(&config, &Learnt::default(), &resolved, &seen, &learned, &Limited::default(), &Kept::default());
-        let port = Port::from_bytes(&want.ports[&row(&10u32)]).unwrap();
-        assert_eq!(port.flags & PORT_NO_MAC != 0, without, "{mac:?}");
-        assert_eq!(port.mac, mac.unwrap_or_default());
-    }
+        (want.ports.contains_key(&row(&10u32)), want.problems.join(", "))
+    };
+    assert_eq!(pair(Some([2, 0, 0, 0, 0, 1]), false), (true, String::new()));
+    let (is_port, problem) = pair(Some([0; 6]), false);
+    assert!(!is_port && problem.starts_with("port lxc0: its pair has no Ethernet addresses"), "{problem}");
+    let (is_port, problem) = pair(Some([2, 0, 0, 0, 0, 1]), true);
+    assert!(!is_port && problem.starts_with("port lxc0: its pair keeps marks"), "{problem}");
 }

@@ -356,7 +356,7 @@ fn requests_pass_the_bulk() {
         assert!(first(world, "egress") > 0.0 && world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
     });
     // What the guest gets waits before the port.
-    world.transfer_between(1, 0, "10.7.1.2:9000", 20_000_000, |world| {
+    world.transfer_between(1, 0, "10.7.1.2:9000", 50_000_000, |world| {
         eventually("a queue", || number(&limit(world, "lxc0", "ingress"), "backlog_bytes") > 100_000.0);
         eventually("requests go first here, too", || {
             let before = first(world, "ingress");
