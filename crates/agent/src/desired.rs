@@ -265,9 +265,15 @@ fn add_ports(
             want.problems.push(format!("port {}: there is room for {MAX_PORTS} ports only", interface.name));
             break;
         }
-        let Some(network) = rule.network else { continue };
-        if let Some(problem) = interface.unfit() {
+        let unfit = interface.unfit();
+        if let Some(problem) = unfit.filter(|_| rule.network.is_some() || interface.keeps_marks) {
             want.problems.push(format!("port {}: {problem}", interface.name));
+        }
+        let Some(network) = rule.network else { continue };
+        if unfit.is_some() {
+            // Without a program the guest would reach the host's stack.
+            want.ports.insert(row(&ifindex), row(&Port::default().closed()));
+            want.attach.insert((ifindex, Role::Guest));
             continue;
         }
         let flags = [

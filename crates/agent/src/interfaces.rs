@@ -47,12 +47,12 @@ pub(super) struct PairEnd {
 }
 
 impl Interface {
-    /// Why it can be no port with a network.
+    /// Why it can be no port with a network: what comes from it is dropped there. One that keeps marks has no sound limit either.
     pub(super) fn unfit(&self) -> Option<&'static str> {
         if self.other_end.is_some() && self.mac == Some([0; 6]) {
             return Some("its pair has no Ethernet addresses, as netkit's L3 mode makes them; make it in L2 mode");
         }
-        self.keeps_marks.then_some("its pair keeps marks that the guest sets, by which it would pass for checked; make it with the peer's scrub at its default")
+        self.keeps_marks.then_some("its pair keeps marks that the guest sets, by which it passes limits and checks; make it with the peer's scrub at its default")
     }
 
     /// One end of a pair whose other end is in another namespace.

@@ -5,7 +5,7 @@ use crate::follow::Followed;
 use crate::interfaces::PairEnd;
 use ::controller::{Schedules, Slots};
 use agent_api::config::{ControllerRule, GuestRule, MAX_NETWORK};
-use kernel::state::{Plain, PEER_DISCOVERED};
+use kernel::state::{Plain, PEER_DISCOVERED, PORT_CLOSED};
 
 #[test]
 fn whose_labels_are_discovered_is_noted_and_whose_are_guessed_is_said() {
@@ -248,20 +248,32 @@ fn the_same_input_gives_the_same_rows() {
 }
 
 #[test]
-fn pairs_without_ethernet_addresses_or_with_marks_of_guests_are_no_ports() {
-    let (config, learned) = (config(), Learned::default());
+fn pairs_without_ethernet_addresses_or_with_marks_of_guests_are_closed() {
+    let (mut config, learned) = (config(), Learned::default());
     let resolved = resolved(&config).unwrap();
-    let pair = |mac, keeps_marks| {
+    let pair = |config: &Config, mac, keeps_marks| {
         let mut seen = interfaces();
         let own = seen.get_mut(&10).unwrap();
         (own.mac, own.keeps_marks) = (mac, keeps_marks);
         let want =
-            desired(&config, &Learnt::default(), &resolved, &seen, &learned, &Limited::default(), &Kept::default());
-        (want.ports.contains_key(&row(&10u32)), want.problems.join(", "))
+            desired(config, &Learnt::default(), &resolved, &seen, &learned, &Limited::default(), &Kept::default());
+        let vni = want.ports.get(&row(&10u32)).map(|port| u32::from_ne_bytes(port[..4].try_into().unwrap()));
+        assert_eq!(want.attach.contains(&(10, Role::Guest)), vni.is_some(), "who is closed has a program, too");
+        let routes = want.routes.values().filter(|route| Route::from_bytes(route).unwrap().target == 10).count();
+        (vni, routes, want.problems.join(", "))
     };
-    assert_eq!(pair(Some([2, 0, 0, 0, 0, 1]), false), (true, String::new()));
-    let (is_port, problem) = pair(Some([0; 6]), false);
-    assert!(!is_port && problem.starts_with("port lxc0: its pair has no Ethernet addresses"), "{problem}");
-    let (is_port, problem) = pair(Some([2, 0, 0, 0, 0, 1]), true);
-    assert!(!is_port && problem.starts_with("port lxc0: its pair keeps marks"), "{problem}");
+    let mac = Some([2, 0, 0, 0, 0, 1]);
+    let (vni, routes, problem) = pair(&config, mac, false);
+    assert!(vni.is_some_and(|vni| vni != PORT_CLOSED) && routes > 0 && problem.is_empty(), "{problem}");
+    let (vni, routes, problem) = pair(&config, Some([0; 6]), false);
+    assert_eq!((vni, routes), (Some(PORT_CLOSED), 0));
+    assert!(problem.starts_with("port lxc0: its pair has no Ethernet addresses"), "{problem}");
+    let (vni, routes, problem) = pair(&config, mac, true);
+    assert_eq!((vni, routes), (Some(PORT_CLOSED), 0));
+    assert!(problem.starts_with("port lxc0: its pair keeps marks"), "{problem}");
+    // Who has limits alone is told of marks, and needs no Ethernet addresses.
+    config.ports.iter_mut().for_each(|port| port.network = None);
+    assert_eq!(pair(&config, Some([0; 6]), false), (None, 0, String::new()));
+    let (vni, _, problem) = pair(&config, mac, true);
+    assert!(vni.is_none() && problem.starts_with("port lxc0: its pair keeps marks"), "{problem}");
 }

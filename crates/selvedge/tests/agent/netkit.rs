@@ -77,5 +77,8 @@ fn a_pair_without_ethernet_addresses_is_refused() {
     let Some(world) = world("nl", NetkitMode::L3) else { return };
     let problem = "port lxc0: its pair has no Ethernet addresses";
     assert!(world.ask(0, &["status"])["problems"].to_string().contains(problem), "{}", world.ask(0, &["status"]));
-    assert!(!world.ping("10.7.2.2", 1), "nothing of it passes");
+    ip(&format!("-n {} addr add 10.7.0.9/16 dev lxc0", world.host(0)));
+    let before = world.counter(0, "drop_foreign_segments");
+    assert!(!world.ping("10.7.2.2", 1) && !world.ping("10.7.0.9", 1), "nothing of it reaches anybody");
+    assert!(world.counter(0, "drop_foreign_segments") > before);
 }
