@@ -25,7 +25,8 @@
  *    Nor does their wait matter then: thresholds grow with their number, so that each may send segments of many packets.
  *  - There a connection has three shares until 160 KB of it are acknowledged, K2 at most, unless the queue is long: with one share, beside
  *    flows that keep more, a request of 100 KB took 1.1 to 3 times as long as with fq_codel. With three until a MB, one beside a request
- *    of that size took 1.4 times as long.
+ *    of that size took 1.4 times as long at 20 Mb/s. At 1 Gb/s one of a MB took 1.1 times as long with three until 160 KB, so there it is
+ *    512 KB; with a MB at 2 Gb/s, flows that begin were uneven for a second.
  *  - There paths may be long: a window that covers no more than the queue leaves the limit idle for most of the round trip, and what a burst
  *    makes wait cuts it again before it can grow (at 1 Gb/s and 20 ms, as printed: 4% of the rate). So each flow may also have its share of
  *    what the path itself holds: the rate times the round trip, as the handshake showed it. Of paths up to SV_LIMIT_NEAR_NS, K1 covers it.
@@ -91,9 +92,14 @@ SV_ASSERT_SIZE(struct sv_limit, 24);
 /* Of SPRING's window. */
 #define SV_SPRING_LEAST_SEGMENTS 2u
 
-/* Where some go past the queue, a connection has so many shares until so much of it is acknowledged. */
+/*
+ * Where some go past the queue, a connection has so many shares until what the rate brings in so many ms is acknowledged, bytes between
+ * these two.
+ */
 #define SV_SPRING_YOUNG_SHARES 3u
-#define SV_SPRING_YOUNG (5u << 15)
+#define SV_SPRING_YOUNG_MS 4u
+#define SV_SPRING_YOUNG_LEAST (5u << 15)
+#define SV_SPRING_YOUNG_MOST (1u << 19)
 
 /* A path whose round trip takes no longer than this, ns, needs no more than K1. */
 #define SV_LIMIT_NEAR_NS 250000u
@@ -182,7 +188,8 @@ SV_FN u32 sv_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 
 SV_FN u32 sv_spring_share(const struct sv_limit *l, u32 had)
 {
 	u32 share = l->flows ? l->k2 / l->flows : 0;
-	int young = had < SV_SPRING_YOUNG && l->backlog < l->k2 + sv_max32(l->k2 / 2, SV_SPRING_SEGMENT);
+	u32 until = SV_SPRING_YOUNG_MS * sv_min32(l->rate, SV_SPRING_YOUNG_MOST / SV_SPRING_YOUNG_MS);
+	int young = had < sv_max32(until, SV_SPRING_YOUNG_LEAST) && l->backlog < l->k2 + sv_max32(l->k2 / 2, SV_SPRING_SEGMENT);
 
 	return young ? SV_SPRING_YOUNG_SHARES * sv_min32(share, l->k2 / SV_SPRING_YOUNG_SHARES) : share;
 }

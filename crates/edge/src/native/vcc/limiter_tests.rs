@@ -73,6 +73,19 @@ fn a_connection_that_begins_has_three_shares() {
     assert_eq!(even(95_535, 10, 0, 9_000, 2_920), 9_000);
     assert_eq!(even(95_535, 10, OLD - 1, 9_000, 2_920), 9_000);
     assert_eq!(even(95_535, 10, OLD, 6_000, 2_920), 3_000, "until it has had 160 KB");
+    let fast = |rate, had| {
+        let l = Limit { flows: 10, rate, ..limit(LIMIT_SPRING, 95_535) };
+        // SAFETY: a valid reference.
+        unsafe { sv_edge_spring_even(&l, had, 1460, 9_000, 2_920) == 9_000 }
+    };
+    let mbps = 125;
+    for (rate, until) in [(300 * mbps, OLD), (1000 * mbps, 500_000), (4000 * mbps, 512 << 10), (u32::MAX, 512 << 10)] {
+        assert_eq!(
+            [until - 1, until].map(|had| fast(rate, had)),
+            [true, false],
+            "{rate} bytes/ms: what they bring in 4 ms, up to 512 KB"
+        );
+    }
     assert_eq!(even(95_536, 10, 0, 6_000, 2_920), 3_000, "and unless the queue is long");
     assert_eq!(even(95_535, 1, 0, 60_000, 2_920), 30_000, "K2 at most");
     assert_eq!(even(95_535, 0, 0, 9_000, 2_920), 2_920, "where nobody goes first the law is as printed");
