@@ -234,7 +234,7 @@ fn segments_of_more_than_64_kb_are_cut_and_arrive_whole() {
     if allow_ipv4_segments(&guest, "eth0", 180_000) && allow_ipv4_segments(&world.host(0), "lxc0", 180_000) {
         families.push(("10.7.1.2", "10.7.2.2"));
     } else {
-        eprintln!("skipped IPv4: this kernel makes no such segments of it");
+        eprintln!("skipped: IPv4: this kernel makes no such segments of it");
     }
     for (own, other) in families {
         eventually("guest 1 is learned", || {
@@ -251,7 +251,7 @@ fn segments_of_more_than_64_kb_are_cut_and_arrive_whole() {
         assert_eq!(world.counter(0, "drop_malformed_segments"), 0, "{other}");
         assert_eq!(world.counter(0, "drop_error_segments") + world.counter(1, "drop_error_segments"), 0, "{other}");
         if !cut {
-            eprintln!("skipped {other}: this machine was too busy for segments of more than 64 KB");
+            eprintln!("skipped: {other}: this machine was too busy for segments of more than 64 KB");
         }
     }
 }
