@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""How long the sentences of the documentation are: README.md, ARCHITECTURE.md, SECURITY.md and docs/*.md.
+"""How long the sentences of the documentation are: README.md, ARCHITECTURE.md, SECURITY.md, docs/*.md, and what modules say of
+themselves.
 
-A sentence has at most 40 words, and a page at most 3 sentences over 25. Code, tables, headings and the targets of links do not count; a
-piece of code within a sentence is one word. An item of a list is a paragraph of its own."""
+A sentence of a page has at most 40 words, and a page at most 3 sentences over 25. Each source file of crates/*/src but those of tests
+(tests.rs, and files in a directory tests/) begins with a module doc, `//!`; a sentence of it has at most 30 words. Code, tables, headings
+and the targets of links do not count; a piece of code within a sentence is one word. An item of a list is a paragraph of its own."""
 
 import glob
+import itertools
 import os
 import re
 import sys
 
 TREE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PAGES = ["README.md", "ARCHITECTURE.md", "SECURITY.md", "docs/*.md"]
+MODULES = "crates/*/src/**/*.rs"
 LONG, LONGEST, MANY = 25, 40, 3
+LONGEST_OF_MODULE = 30
 # Pages that are counted, but not judged, and why.
 UNJUDGED = {
     "docs/results.md": "generated from the records: it lists commits and sources in one sentence",
@@ -69,18 +74,40 @@ def read(text):
     return [(line + lines, words, sentence) for line, paragraph in paragraphs(text) for lines, words, sentence in sentences(paragraph)]
 
 
+def is_production(module):
+    """Is it a source file that must have a module doc?"""
+    *directories, name = module.split("/")
+    return name != "tests.rs" and "tests" not in directories
+
+
+def module_doc(source):
+    """The `//!` block at the head of a source file: lines count as in the file. Empty without one."""
+    lines = itertools.takewhile(lambda line: line.startswith("//!"), source.split("\n"))
+    return "\n".join(line[3:].removeprefix(" ") for line in lines)
+
+
+def show(path, line, words, sentence):
+    return f"{path}:{line}: {words} words: {sentence[:60]}"
+
+
+def judge_module(path, found):
+    """What is wrong with the sentences of a module doc."""
+    if not found:
+        return [f"{path}:1: no module doc: begin the file with `//!` and say what it is for"]
+    return [f"{show(path, *one)}: {LONGEST_OF_MODULE} are allowed: split it" for one in found if one[1] > LONGEST_OF_MODULE]
+
+
 def judge(page, found):
     """What is wrong with a page's sentences."""
     if page in UNJUDGED:
         return []
-    show = lambda line, words, sentence: f"{page}:{line}: {words} words: {sentence[:60]}"
     listed, (allowed, _) = LISTS.get(page), MORE.get(page, (MANY, ""))
     judged = [one for one in found if not (listed and one[2].startswith(listed[0]))]
     long = [one for one in judged if one[1] > LONG]
-    faults = [f"{show(*one)}: {LONGEST} are allowed: split it" for one in long if one[1] > LONGEST]
+    faults = [f"{show(page, *one)}: {LONGEST} are allowed: split it" for one in long if one[1] > LONGEST]
     if len(long) > allowed:
         faults.append(f"{page}: {len(long)} sentences over {LONG} words, {allowed} are allowed: split some of these:")
-        faults += ["  " + show(*one) for one in long]
+        faults += ["  " + show(page, *one) for one in long]
     if page in MORE and len(long) <= MANY:
         faults.append(f"{page} has no more long sentences than others: take it from MORE")
     if listed and len(judged) == len(found):
@@ -99,6 +126,13 @@ def check():
     few, many = [(1, 26, "a")] * MANY, [(1, 26, "a")] * (MANY + 1)
     assert not judge("a", few) and len(judge("a", many)) == MANY + 2 and len(judge("a", [(1, 41, "a")])) == 1
     assert not judge("docs/results.md", [(1, 41, "a")]) and judge("docs/scenarios.md", few) and judge("docs/validation.md", few)
+    source = "//! One two.\n//!\n//! Three\n//! four. Five.\n//!\n//!     code\n//! ```\n//! code\n//! ```\n\n//! Not at the head.\nuse a;\n"
+    assert read(module_doc(source)) == [(1, 2, "One two."), (3, 2, "Three four."), (4, 1, "Five.")]
+    assert module_doc("use a;\n//! Not at the head.\n") == "" and module_doc("/// Of an item.\nstruct A;\n") == ""
+    assert not judge_module("a", [(1, 30, "a")]) and len(judge_module("a", [])) == 1
+    assert judge_module("a", [(1, 30, "a"), (7, 31, "b")]) == ["a:7: 31 words: b: 30 are allowed: split it"]
+    names = ["crates/a/src/lib.rs", "crates/a/src/b/mytests.rs", "crates/a/src/tests.rs", "crates/a/src/b/tests/c.rs"]
+    assert [is_production(name) for name in names] == [True, True, False, False]
 
 
 def main():
@@ -112,7 +146,17 @@ def main():
             found = read(file.read())
         lengths += [words for _, words, _ in found]
         faults += judge(os.path.relpath(path, TREE), found)
+    modules = [path for path in sorted(glob.glob(MODULES, root_dir=TREE, recursive=True)) if is_production(path)]
+    assert modules, "no modules"
+    of_modules = []
+    for path in modules:
+        with open(os.path.join(TREE, path), encoding="utf-8") as file:
+            found = read(module_doc(file.read()))
+        of_modules += [words for _, words, _ in found]
+        faults += judge_module(path, found)
     print(f"prose: {len(lengths)} sentences, {sum(words > LONG for words in lengths)} over {LONG} words")
+    over = sum(words > LONG for words in of_modules)
+    print(f"modules: {len(modules)} files, {len(of_modules)} sentences, {over} over {LONG} words")
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0

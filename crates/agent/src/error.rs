@@ -1,3 +1,5 @@
+//! Why the agent does not run, or does not do what it was asked: the errors that its callers get.
+
 use std::io;
 use std::path::PathBuf;
 

@@ -1,9 +1,11 @@
 //! Addresses of guests on pattern ports, learned from what they send.
 //!
-//! Guests are not trusted: only addresses within the port's `learn` ranges are taken, only so many per port, per network and in all,
-//! and none that the configuration gives to another. Who claims an address first holds it. When another port claims it, its holder is
-//! asked, out of the holder's port, whether it is still there; only where no answer comes does the claimer get it, once it speaks
-//! again. Holders that never answered, or have not been heard of for long, are asked too, and forgotten.
+//! Guests are not trusted. A port gets only addresses within its `learn` ranges, and none that the configuration gives to another. Their
+//! number is bounded per port, per network and in all.
+//!
+//! The first to claim an address holds it. When another port claims it, the agent asks the holder, out of the holder's port, whether it
+//! is still there. If no answer comes, the agent forgets the holder, and the claimer gets the address once it speaks again. Holders that
+//! never answered, or have not been heard of for long, are asked too, and forgotten if they do not answer.
 
 use super::interfaces::Interfaces;
 use super::rules::rule_for;

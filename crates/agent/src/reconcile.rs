@@ -41,7 +41,7 @@ mod paths;
 pub(super) struct Agent {
     pub(super) config: Config,
     pub(super) netlink: Netlink,
-    /// Of several uplinks.
+    /// Announces uplinks that fail, where there are several.
     pub(super) carriers: Carriers,
     pub(super) edge: KernelEdge,
     pub(super) tables: Rc<Tables>,
@@ -50,45 +50,49 @@ pub(super) struct Agent {
     pub(super) learned: Learned,
     pub(super) attached: Attached,
     pub(super) remembered: Remembered,
-    /// What an earlier agent had noted, and does not read; until a reload.
+    /// Why it is unknown what an earlier agent has changed on this host: its file is missing, unreadable or of other pins. A reload clears this.
     pub(super) forgotten: Option<String>,
-    /// Without what was asked for on the socket.
+    /// What the configuration says of ports. [`Agent::config`] also has the limits that were asked for on the socket.
     pub(super) configured: Configured,
     /// Are the GRO devices in place?
     pub(super) gro: bool,
     /// What does not work now, one line each.
     pub(super) problems: Vec<String>,
+    /// What the last sweep of the flow table has found.
     pub(super) swept: Swept,
+    /// Rate limits, as they were last put in force.
     pub(super) limited: Limited,
-    /// Numbers of guests' shares of the uplink.
+    /// The row of each guest's share of the uplink, by ifindex of its port.
     pub(super) shares: Numbers,
-    /// What exceeds a guest's share waits.
+    /// Packets that exceed a guest's share wait; otherwise they are dropped.
     pub(super) waits: bool,
-    /// How often rates had been set when that was looked at last; `None` before this agent's programs do.
+    /// How often the data path's timer had set shares' rates at the last look. If the number stays, the timer has to be started again.
+    /// `None`: the timer was not started yet.
     pub(super) ticks: Option<u64>,
-    /// The thread that holds segments which arrive before an earlier flowcell is complete, where there is one.
+    /// The thread that holds segments which arrive before an earlier flowcell is complete, if the configuration wants one.
     pub(super) reordering: Option<ReorderThread>,
-    /// The thread that sends again what this host drops, where there is one.
+    /// The thread that sends again what this host drops, if the configuration wants one.
     pub(super) fastlane: Option<FastLane>,
-    /// It is there: ports have its programs.
+    /// FastLane's thread and devices are in place, so ports get its programs.
     pub(super) again: bool,
-    /// What discovers paths, where it is to.
+    /// Discovers paths, if the configuration wants that.
     pub(super) tracer: Option<Tracer>,
-    /// What one did that is no more.
+    /// Counts of the last tracer that ended. The next one counts on from them.
     pub(super) traced: Stats,
-    /// Of labels to peers.
+    /// Labels to peers, from the controller and from path discovery.
     pub(super) learnt: Learnt,
-    /// Why no controller answers.
+    /// Why the controller does not answer; `None` while it does.
     pub(super) controller_lost: Option<String>,
-    /// Of paths to peers.
+    /// MTUs of the paths to peers.
     pub(super) path_mtus: PathMtus,
-    /// Peers that do not answer, or are no edges.
+    /// Peers that do not answer, and peers that are no edges.
     pub(super) silent: Silent,
-    /// Whether they do.
+    /// Probes that ask silent peers whether they are there.
     pub(super) asking: Asking,
-    /// A port whose limit is being granted.
+    /// The port (ifindex) whose limit, asked for on the socket, is being put in force.
     pub(super) granting: Option<u32>,
-    /// Of what the tables are the outcome; `None` if something did not work, which may work another time.
+    /// The state of the host for which the tables were last made. While the host stays like that, [`Agent::glance`] changes nothing.
+    /// `None`: the tables must be made again, because something did not work, or has changed since.
     pub(super) settled: Option<Seen>,
 }
 
@@ -101,7 +105,7 @@ impl Agent {
         self.follow_host(seen).await
     }
 
-    /// The same after something of the host changed: most changes are of no consequence.
+    /// As [`Agent::apply`], after something changed on the host. Most changes do not matter to the edge: then this does nothing.
     pub(super) async fn glance(&mut self) -> Result<()> {
         let (interfaces, routes) = look_around(&self.config, &mut self.netlink).await?;
         let seen = Seen::new(&self.config, &interfaces, &routes);

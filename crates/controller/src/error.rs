@@ -1,3 +1,5 @@
+//! Why a controller does not run, or a question to it gets no answer.
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -14,8 +14,8 @@
 //! A port names its path's index: its low 8 bits ([`index_of`]). So feedback of 8 bits says which path is meant, and a path
 //! keeps its index while any of the 64 ports of that index takes it.
 //!
-//! Answers are not trusted: they count only if they fit a probe that is under way, destinations and probes are bounded, and all
-//! that a forged answer can do is to make a path look like another.
+//! Answers are not trusted: they count only if they fit a probe that is under way. Destinations and probes are bounded. All that
+//! a forged answer can do is to make a path look like another.
 
 mod budget;
 mod choose;

@@ -1,5 +1,7 @@
-//! CONGA's leaf switches (Alizadeh et al., SIGCOMM 2014, section 3): what they know of the congestion on the way to every other
-//! leaf, how they learn it from one another, and which uplink a flowlet takes.
+//! CONGA's leaf switches (Alizadeh et al., SIGCOMM 2014, section 3).
+//!
+//! Each leaf keeps what it knows of the congestion on the way to every other leaf. Leaves learn it from one another, and choose by it
+//! the uplink that a flowlet takes.
 
 use crate::dre::FULL;
 use crate::flowlets::Flowlets;

@@ -1,8 +1,8 @@
 //! How a fabric is cut into parts for several threads.
 //!
 //! Mail between parts costs half as much as a hop, so each thread has one large part. The first has all hosts and, if that is less than
-//! a thread's share, racks' switches: whether mail goes between these and their hosts or between them and the rest makes no
-//! difference. The other large parts have whole pods, and what is above them. What fits into none of them is in small parts with a
+//! a thread's share, racks' switches. It makes no difference whether mail goes between these switches and their hosts or between them
+//! and the rest. The other large parts have whole pods, and what is above them. What fits into none of them is in small parts with a
 //! rack's switch or two. None is made on purpose: its mail costs more than it brings by keeping threads busy.
 
 use std::cmp::Reverse;

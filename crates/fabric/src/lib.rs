@@ -3,8 +3,8 @@
 //!
 //! # A packet's way
 //! A host's packet enters the output port of its NIC with [`Fabric::send`]. Every port is an output queue followed by a wire. One
-//! event per packet and hop is enough: when the packet at the head of the wire arrives, the port first starts all
-//! transmissions that were due by then (they depend on nothing later), then schedules the arrival of its new head.
+//! event per packet and hop is enough: the arrival of the packet at the head of the wire. The port then first starts all
+//! transmissions that were due by that time, which depend on nothing later. After that it schedules the arrival of its new head.
 //! [`Fabric::handle`] moves the arrived packet into the next output port, or returns it when it has reached its host.
 
 mod capacity;

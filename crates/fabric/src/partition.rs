@@ -1,11 +1,12 @@
 //! A fabric in parts that run side by side, and what passes between them.
 //!
-//! Part 0 has all hosts with their ports, and some switches: see [`Cut`]. A port belongs to the part of the node that it leaves. What
-//! it sends to another part travels by mail: the part starts all transmissions that are due by the end of a window, and
-//! posts the packets with their times of arrival. These lie beyond the window, because a window is no longer than the least
-//! delay of a link between parts and the time that a packet of 64 octets takes there; none is smaller. So nobody hears of anything too
-//! late, and each part sees the events of its nodes in the order that a fabric in one piece has. What the same port means at both ends: at the sender it has queue and wire, at the
-//! receiver only the wire.
+//! Part 0 has all hosts with their ports, and some switches: see [`Cut`]. A port belongs to the part of the node that it leaves. A port
+//! between parts is in both of them: at the sender it has queue and wire, at the receiver only the wire.
+//!
+//! What a port sends to another part travels by mail. The part starts all transmissions that are due by the end of a window, and posts
+//! the packets with their times of arrival. These lie beyond the window, because no packet crosses a link between parts in less time than
+//! a window lasts. The least such time is the link's delay and the time that a packet of 64 octets takes there; none is smaller. So nobody
+//! hears of anything too late, and each part sees the events of its nodes in the order that a fabric in one piece has.
 
 use crate::conga::Header;
 use crate::cut::Cut;

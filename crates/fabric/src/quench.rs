@@ -1,6 +1,7 @@
-//! What becomes of the packets that CoDel picks out: some are gone, and their sources may hear of all of them by ICMP Source Quench
-//! (RFC 792), as in the comparison of FastLane's report (Zats et al. 2013, section 5): at the priority of data, without a cap, and
-//! with the first eight bytes behind the IP header.
+//! What becomes of the packets that CoDel picks out: some are dropped, and their sources may hear of all of them.
+//!
+//! Sources hear by ICMP Source Quench (RFC 792), as in the comparison of FastLane's report (Zats et al. 2013, section 5). The messages
+//! have the priority of data and quote the first eight bytes behind the IP header. Their number has no cap.
 //!
 //! A port is looked at when the head of its wire arrives, so all this happens up to a wire's delay after the packet left the queue.
 

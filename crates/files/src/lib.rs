@@ -1,6 +1,9 @@
-//! What a daemon needs of files: reads that are bounded and never wait ([`read_regular`], [`read_text`]), replacing one as
-//! a whole ([`replace`], [`replace_as`], [`put`], [`sweep`]), exchanging two names ([`exchange`]), and whether there was a standard output
-//! ([`stdout_was_closed`]).
+//! What a daemon needs of files, and of its standard output.
+//!
+//! - Reads that are bounded and never wait: [`read_regular`], [`read_text`].
+//! - Replacing a file as a whole: [`replace`], [`replace_as`], [`put`], [`sweep`].
+//! - Exchanging two names: [`exchange`].
+//! - Whether there was a standard output: [`stdout_was_closed`].
 
 mod read;
 mod replace;

@@ -1,5 +1,6 @@
-//! Source ports that take known paths, where edges are given them: a fabric that hashes ports has no labels for paths, and not every
-//! run is to wait until edges have discovered some.
+//! Source ports that take known paths, for runs that give them to edges.
+//!
+//! A fabric that hashes ports has no labels for paths, and not every run is to wait until edges have discovered some.
 
 use crate::experiment::{edge_address, guest_address, Experiment};
 use edge::Edge;

@@ -1,5 +1,7 @@
-//! A leaf-spine fabric of network namespaces on this machine: every router a namespace in which the kernel forwards
-//! over equal-cost paths, every host a namespace, every guest a namespace behind its host.
+//! A leaf-spine fabric of network namespaces on this machine.
+//!
+//! Every router is a namespace in which the kernel forwards over equal-cost paths. Every host is a namespace, and every guest
+//! is a namespace behind its host.
 //!
 //! ```text
 //!   spine1   spine2          each leaf has --links parallel links to each spine

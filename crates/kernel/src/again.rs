@@ -1,5 +1,7 @@
-//! Guests' segments that the agent sends again: by a pair of devices at whose other end the guest's program takes them as if they came
-//! from the guest's port, or into the queue of a limit, where they were before.
+//! Guests' segments that the agent sends again.
+//!
+//! A segment enters by a pair of devices, at whose other end the guest's program takes it as if it came from the guest's port. Or it
+//! enters the queue of a limit, where it was before.
 
 use crate::htb;
 use nix::libc;

@@ -1,7 +1,7 @@
 //! DCTCP (RFC 8257) as a congestion control of the running kernel, for guests where it has none of its own.
 //!
 //! The program is `datapath/kernel/dctcp.bpf.c`. Both ends of a connection have to use it, as the receiver's echo of
-//! marks is part of it: set it by `TCP_CONGESTION` on the connecting and on the listening socket.
+//! marks is part of it. Set it by `TCP_CONGESTION` on the connecting and on the listening socket.
 
 #[cfg(dctcp_object)]
 use libbpf_rs::ObjectBuilder;

@@ -1,8 +1,8 @@
 //! Packets that the edge itself sends: what a stage asked for in [`EVENT_EMIT`](crate::state::EVENT_EMIT), as a frame on
 //! an interface or, encapsulated, to a peer.
 //!
-//! The kernel edge cannot make packets. It says in an event which packet caused the wish and what was wished for; whoever
-//! reads the events turns that into a [`Packet`] with the data path's own functions and sends it here. A frame sent on a
+//! The kernel edge cannot make packets. It says in an event which packet caused the wish and what was wished for. The reader
+//! of the events turns that into a [`Packet`] with the data path's own functions and sends it here. A frame sent on a
 //! guest's interface goes straight to the guest; one sent on an uplink goes to the fabric. Neither meets the edge's
 //! programs of this host again, because those stand at ingress.
 

@@ -3,8 +3,8 @@
 //!
 //! The kernel merges inner TCP segments (GRO) only behind a UDP port on which a tunnel has registered. Any VXLAN device
 //! on the port does. Ours has a network number that no guest may use. Strangers may use it all the same, and what they
-//! send would come up the host's stack as from an interface of its own: [`crate::Role::Nothing`] must be on the
-//! device before it is up.
+//! send would come up the host's stack as from an interface of its own. So [`crate::Role::Nothing`] must be on the device
+//! before it is up.
 
 use crate::netlink::{attribute, nested, request, terminated, NLM_F_CREATE, NLM_F_EXCL};
 use agent_api::lacking::VXLAN;

@@ -1,6 +1,7 @@
-//! The kernel's HTB as the agent uses it: root qdiscs with one handle of ours, classes, byte queues in the leaves, and the
-//! device on which guests' traffic is limited; and its fq, where departure times hold the rate. tc-htb(8) and tc-fq(8) explain
-//! the words.
+//! The kernel's HTB and fq as the agent uses them. tc-htb(8) and tc-fq(8) explain the words.
+//!
+//! Of HTB there are root qdiscs with one handle of ours, classes, byte queues in the leaves, and the device on which guests' traffic
+//! is limited. Where departure times hold the rate, there is an fq.
 
 use crate::gro::{
     link_header, IFF_UP, IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, RTM_DELLINK, RTM_NEWLINK,

@@ -1,6 +1,8 @@
-//! The kernel edge on this host: loads its programs (`datapath/kernel`), attaches and pins them ([`KernelEdge`]), fills and reads
-//! their maps ([`state`] mirrors what is in them), and keeps what they need of the kernel: qdiscs ([`htb`]), devices
-//! ([`gro`], [`cut`], [`again`]), packets of their own ([`emit`], [`probes`]). Beside them, for labs, three programs of their own: [`dctcp`],
+//! The kernel edge on this host: its programs, their maps, and what they need of the kernel.
+//!
+//! [`KernelEdge`] loads the programs (`datapath/kernel`), attaches and pins them, and fills and reads their maps. [`state`] mirrors
+//! what is in the maps. Other modules keep what the programs need of the kernel: qdiscs ([`htb`]), devices ([`gro`], [`cut`],
+//! [`again`]), packets of their own ([`emit`], [`probes`]). Beside them, for labs, are three programs of their own: [`dctcp`],
 //! [`marker`] and [`unruly`].
 //!
 //! [`bpf::available`] says whether clang was there to compile the programs. Without the feature `libbpf` the crate is

@@ -2,8 +2,8 @@
 //!
 //! Everything that must outlive the agent is pinned below one directory of a bpffs: maps in `v<version>/`, links in
 //! `links/`, and in `filters/` the programs behind filters of clsact. A restarted agent adopts maps of its own version and
-//! of the flow table's size; otherwise it makes new maps beside them, and once they are filled puts its programs behind
-//! the old links and filters, so that no interface is ever without a program. Flows are then tracked from scratch, but for what only
+//! of the flow table's size. Otherwise it makes new maps beside them. Once these are filled, it puts its programs behind the
+//! old links and filters, so that no interface is ever without a program. Flows are then tracked from scratch, but for what only
 //! their handshakes told: that is in `kept/`, which has no version.
 
 use crate::bpf::Unavailable;

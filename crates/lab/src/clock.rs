@@ -1,3 +1,5 @@
+//! The lab's clocks: the machine's monotonic clock, counted from the lab's beginning, and the time that a thread has used of a core.
+
 use nix::time::{clock_gettime, ClockId};
 use units::Time;
 

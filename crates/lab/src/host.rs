@@ -1,3 +1,5 @@
+//! One host of the lab: its port, edge and NIC, and what they have counted since the lab began.
+
 use super::limit::Queues;
 use super::merge::Part;
 use edge::Edge;

@@ -1,17 +1,17 @@
 //! The lab: the modelled fabric against the wall clock, with real hosts.
 //!
-//! A host is a network namespace with a TAP device. What its kernel sends is read as segments of up to 64 KB, goes through
-//! the host's [`edge::Edge`], is cut into packets of the model, and crosses the same [`fabric::Fabric`] that simulations
-//! run. What arrives is merged as a NIC would, goes through the edge, and is written to the receiving host.
+//! A host is a network namespace with a TAP device. What its kernel sends is read as segments of up to 64 KB and goes through
+//! the host's [`edge::Edge`]. Then it is cut into packets of the model, which cross the same [`fabric::Fabric`] that
+//! simulations run. What arrives is merged as a NIC would, goes through the edge, and is written to the receiving host.
 //!
 //! Frames stay in the port's [`Pool`](port::Pool): the model's packets carry headers, the frame's number, and which
 //! part of its payload they stand for.
 //!
 //! # Time
 //! The model's clock is the machine's. Events carry the time at which they are due and are evaluated at exactly that
-//! time however late the lab gets round to them, so queues, marks and drops do not depend on the machine's speed; what
-//! does is when frames are read from hosts and handed to them. That is the lateness which [`Lateness`] records, and
-//! from which a [`Verdict`] follows.
+//! time, however late the lab gets round to them. So queues, marks and drops do not depend on the machine's speed. What does
+//! is when frames are read from hosts and handed to them. [`Lateness`] records how late that was, and a [`Verdict`] follows
+//! from it.
 
 mod address;
 mod again;

@@ -1,7 +1,9 @@
-//! Where frames of guests enter and leave: a TAP device or a packet socket, both with the header that tells of
-//! segmentation and checksums left undone, so that segments of up to 64 KB pass whole.
+//! Where frames of guests enter and leave: a TAP device or a packet socket.
 //!
-//! [`set_offload`] turns a device's offloads on and off, and [`device`] says what they are; [`pinned`] puts a BPF program on one; threads that drive ports are punctual by [`priority`].
+//! Both have a header before each frame that tells of segmentation and checksums left undone. So segments of up to 64 KB pass whole.
+//!
+//! [`set_offload`] turns a device's offloads on and off, and [`device`] says what they are. [`pinned`] puts a BPF program on a device.
+//! Threads that drive ports are punctual by [`priority`].
 //!
 //! Frames live in a [`Pool`] of bounded size; whoever drives a port knows them by their [`FrameId`].
 

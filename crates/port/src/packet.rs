@@ -1,3 +1,5 @@
+//! Packet sockets: frames from and to an interface that exists already, such as a NIC.
+
 use super::{gather, tap::interface_request, would_block, FrameId, Pool, Port, VnetHeader};
 use nix::errno::Errno;
 use nix::libc::{self, c_int, c_void};

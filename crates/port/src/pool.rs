@@ -1,3 +1,5 @@
+//! The pool of buffers in which frames stay from the port that reads them to the port that writes them.
+
 use super::VnetHeader;
 
 /// Names a frame in its [`Pool`].

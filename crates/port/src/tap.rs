@@ -1,3 +1,5 @@
+//! TAP devices: interfaces that a program makes, and whose frames it reads and writes.
+
 use super::{gather, would_block, FrameId, Pool, Port, VnetHeader};
 use nix::fcntl::{self, OFlag};
 use nix::libc::{self, c_int, c_ulong};

@@ -1,3 +1,5 @@
+//! The header before each frame, with which the kernel tells what segmentation and checksums are left undone.
+
 /// Kinds of segmentation that a header can ask for.
 pub mod gso {
     pub const NONE: u8 = 0;

@@ -1,8 +1,8 @@
 //! Threads that run the parts of a model side by side, one window of time after another.
 //!
 //! One thread leads: it opens a round, works on parts like everybody else, and waits until all parts are done. Threads take
-//! parts one by one, those that had most to do lately first, so no thread waits for another while there is work, and a
-//! thread that the machine does not run delays nothing but the part at hand.
+//! parts one by one, those that had most to do lately first. So no thread waits for another while there is work, and a thread
+//! that the machine does not run delays nothing but the part at hand.
 
 #[cfg(loom)]
 use loom::{

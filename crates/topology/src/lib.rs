@@ -1,8 +1,8 @@
 //! Graphs of fabrics, and a controller's results: shortest-path routes, link-disjoint spanning trees,
 //! weighted schedules over those trees, and the answer to failures.
 //!
-//! The crate is pure computation: no clock, no I/O, no randomness, and every result is ordered by node and link
-//! number, so that the same fabric always gives the same ports, routes, trees and labels.
+//! The crate is pure computation, without clock, I/O and randomness. Every result is ordered by node and link number, so the
+//! same fabric always gives the same ports, routes, trees and labels.
 //!
 //! A fabric comes from a builder ([`Clos`], [`FatTree`], [`SingleSwitch`], [`Dumbbell`], [`ParkingLot`]) or from a
 //! text file ([`import`]); both check their input and say what to change.

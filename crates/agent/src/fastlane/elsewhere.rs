@@ -1,6 +1,9 @@
-//! Drops that concern another edge (docs/wire.md). What this host drops on its way to a guest here, of a sender elsewhere, is kept, and the edge of
-//! the sender is told; when that asks for it, it enters the queue again that has dropped it. What a peer tells is decided as a drop of
-//! this host's own, but the peer has the bytes: it is asked for them.
+//! Drops that concern another edge (docs/wire.md).
+//!
+//! This host keeps what it drops on the way from a sender elsewhere to a guest here, and tells the sender's edge. When that edge
+//! asks for a packet, this host puts it into the queue again that has dropped it.
+//!
+//! A drop that a peer tells of is decided like one of this host's own. But the peer has the bytes, so this host asks the peer for them.
 
 use super::held;
 use super::said::FromPeer;

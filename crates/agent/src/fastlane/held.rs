@@ -1,5 +1,6 @@
-//! Packets that this host has dropped on their way to its guests, of senders elsewhere: kept until the edge of their sender asks for them, for
-//! a while, and bounded for each guest and in all.
+//! Packets that this host has dropped on their way from senders elsewhere to its guests.
+//!
+//! Each is kept for a while, until the edge of its sender asks for it. What is kept is bounded for each guest and in all.
 
 use super::segment::Frame;
 use kernel::again::Way;

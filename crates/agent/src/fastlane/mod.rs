@@ -1,9 +1,11 @@
 //! FastLane in the kernel edge: what this host drops of its guests' TCP is sent again, and what others say was dropped is acted on.
 //!
 //! A program hears of each packet that the kernel drops (`datapath/kernel/drops.h`), and hands those of guests' connections to the thread
-//! here. `datapath/fastlane.h` decides about each packet, under the connection's lock in the data path. What is to be sent again comes in
-//! by a pair of devices, at whose other end the guest's program takes it as the guest's own, so it passes share, stages and queues as
-//! that would; but not the guest's own limit, which it has passed. If the agent ends, guests are on their own.
+//! here. `datapath/fastlane.h` decides about each packet, under the connection's lock in the data path.
+//!
+//! What is to be sent again enters by a pair of devices. At its other end the guest's program takes the segment as the guest's own. So the
+//! segment passes share, stages and queues like any other, but not the guest's own limit, which it has passed before. If the agent ends,
+//! guests are on their own.
 //!
 //! Whoever else knows of a drop calls `Agent::report_drop`. Edges tell one another of what they drop of each other's guests (`elsewhere`).
 

@@ -4,8 +4,8 @@
 //! flow that is out of order to a TAP device of this thread. [`edge::diverted`] holds what must wait and gives everything
 //! back in order; `selvedge_drain` at the device's ingress hands it to the guest.
 //!
-//! The thread says in a map that it is alive. If it ends, its device ends with it, and nothing is diverted any more; if it
-//! hangs, its word is old after a tenth of a second, with the same effect. Nothing of it outlives the process.
+//! The thread says in a map that it is alive. If the thread ends, its device ends with it, and nothing is diverted any more. If it
+//! hangs, its sign of life is old after a tenth of a second, with the same effect. Nothing of it outlives the process.
 
 mod backlog;
 mod frame;

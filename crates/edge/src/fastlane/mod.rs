@@ -1,5 +1,6 @@
-//! FastLane for guests that know nothing of it (`datapath/fastlane.h`): what an edge keeps of its guests' segments, so that it can send
-//! one again whose drop a switch has told of.
+//! FastLane for guests that know nothing of it (`datapath/fastlane.h`).
+//!
+//! An edge keeps its guests' outstanding segments. So it can send one again when a switch has told of its drop.
 
 mod connection;
 mod room;

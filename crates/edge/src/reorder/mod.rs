@@ -1,14 +1,17 @@
-//! Presto's receive offload (He et al., SIGCOMM 2015, section 3.2 and Algorithm 2): merges packets into segments,
-//! holds a segment that arrived ahead of an earlier flowcell, and releases each flow in order.
+//! Presto's receive offload (He et al., SIGCOMM 2015, section 3.2 and Algorithm 2).
+//!
+//! It merges packets into segments, holds a segment that arrived ahead of an earlier flowcell, and releases each flow in
+//! order.
 //!
 //! What the paper leaves open is decided as follows. Packets merge only with equal flowcell, ECN codepoint, flags and
-//! acknowledgement, up to 64 KB. SYN, FIN, RST, URG and pure ACKs go up at once after the flow's segments that are in
-//! order: through the release queue if it is not empty, else by `Forward`. Comparisons are serial-number arithmetic. A
+//! acknowledgement, up to 64 KB. SYN, FIN, RST, URG and pure ACKs go up at once after the flow's segments that are in order.
+//! They go through the release queue if it is not empty, else by `Forward`. Comparisons are serial-number arithmetic. A
 //! deadline releases the segments of a quiet flow. Held bytes and slots are bounded: on excess the flow's segments are
 //! pushed in order.
 //!
-//! What is released at once leaves by its TCP timestamps where one in front has a later one than one behind it: then the
-//! first was sent again, and behind it the guest would drop the other (PAWS, RFC 7323 section 5).
+//! Of segments that are released at once, one in front may have a later TCP timestamp than one behind it. Then the first was
+//! sent again, and the guest would drop the other behind it (PAWS, RFC 7323 section 5). Such segments leave in the order of
+//! their timestamps.
 
 mod config;
 #[cfg(test)]

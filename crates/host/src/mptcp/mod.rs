@@ -1,12 +1,16 @@
-//! Multipath TCP (RFC 8684) as the comparisons of load balancing need it: one stream of data over several TCP connections,
-//! its subflows, each with ports, and so a path, of its own.
+//! Multipath TCP (RFC 8684) as the comparisons of load balancing need it.
+//!
+//! One stream of data runs over several TCP connections, its subflows. Each subflow has ports, and so a path, of its own.
 //!
 //! [`Stream`] is one direction of such a connection at the level of data: bytes written, bytes per subflow, bytes that
 //! arrived in order over all subflows. It performs no I/O and knows no TCP; `transport::subflows` ties it to a run's connections.
 //!
-//! Simplifications: options take no bytes, so a packet carries as much as with TCP; data acknowledgements travel with the
-//! subflow's ACK that they caused; a slow subflow that holds up the window is not penalised; subflows are opened together
-//! once the first is established, and closed together.
+//! Simplifications:
+//!
+//! - Options take no bytes, so a packet carries as much as with TCP.
+//! - A data acknowledgement travels with the subflow's ACK for the bytes that caused it.
+//! - A slow subflow that holds up the window is not penalised.
+//! - Subflows are opened together once the first is established, and closed together.
 
 mod stream;
 

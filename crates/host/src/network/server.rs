@@ -1,5 +1,7 @@
-//! The server model of FastLane's report (Zats et al. 2013, section 4.2.1): a host handles so many received packets at a time, each
-//! for the same time, in order of arrival. Only then the receive path gets them.
+//! The server model of FastLane's report (Zats et al. 2013, section 4.2.1).
+//!
+//! A host handles a fixed number of received packets at a time, each for the same time, in order of arrival. The receive path gets a
+//! packet only after that.
 
 use crate::experiment::ServerModel;
 use fabric::PacketId;

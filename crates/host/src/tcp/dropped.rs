@@ -1,5 +1,6 @@
-//! The table of what switches have dropped, for FastLane's sender (Zats et al. 2013, section 3.2): which range to send again, and how many
-//! retransmissions may be in the network at once.
+//! The table of what switches have dropped, for FastLane's sender (Zats et al. 2013, section 3.2).
+//!
+//! It says which range to send again, and how many retransmissions may be in the network at once.
 
 /// How the number of simultaneous retransmissions falls when one is dropped again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

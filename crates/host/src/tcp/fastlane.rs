@@ -1,9 +1,10 @@
-//! The sender's side of FastLane (Zats et al. 2013, section 3.2): switches tell of every packet that they drop, so that the
-//! sender knows exactly what to send again and needs no duplicate ACKs.
+//! The sender's side of FastLane (Zats et al. 2013, section 3.2).
 //!
-//! What was dropped waits in a table, lowest sequence number first. While the table has entries no new data leaves, and only
-//! so many retransmissions are in the network at once: half the window that was, less the more often one of them was
-//! dropped. When all have arrived, the window is half of what it was.
+//! Switches tell of every packet that they drop. So the sender knows exactly what to send again and needs no duplicate ACKs.
+//!
+//! What was dropped waits in a table, lowest sequence number first. While the table has entries no new data leaves, and the
+//! number of retransmissions in the network is limited. The limit is half the window that was, less the more often one of
+//! them was dropped. When all have arrived, the window is half of what it was.
 
 use crate::tcp::dropped::Table;
 use crate::tcp::segment::{unwrap_seq, Segment};

@@ -5,8 +5,8 @@
 //! completions.
 //!
 //! Random pairings ([`Pattern::RandomBijection`], [`Pattern::Random`], [`Pairs::Bijection`], [`Pairs::Random`]) depend
-//! on the seed and on [`Workload::pairing`] but not on the workload's index, so that mice can follow the elephants of
-//! another workload, and so that two schemes compared on one seed see the same pairs.
+//! on the seed and on [`Workload::pairing`], but not on the workload's index. So mice can follow the elephants of another
+//! workload, and two schemes compared on one seed see the same pairs.
 
 mod arrivals;
 mod cdf;

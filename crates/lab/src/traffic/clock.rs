@@ -1,3 +1,5 @@
+//! The clock of a run of the traffic generator. All its threads count from the instant at which the run begins.
+
 use nix::time::{clock_gettime, ClockId};
 use units::Time;
 

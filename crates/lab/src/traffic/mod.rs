@@ -5,11 +5,10 @@
 //! arrivals; what is measured goes into the same [`Outcome`]. Fabric, failures and edges are the caller's business.
 //!
 //! # How
-//! Every host is one thread that has entered the namespace and serves all sockets of the host, sending and receiving,
-//! from one epoll loop; two more threads per host exchange RTT probes, which must not wait behind bulk data. All read the
+//! Every host is one thread that has entered the namespace. It serves all sockets of the host, sending and receiving, from
+//! one epoll loop. Two more threads per host exchange RTT probes, which must not wait behind bulk data. All read the
 //! monotonic clock and count from one instant. A flow carries exactly its size: there are no headers, as both ends learn
 //! what to expect from each other's memory. Received bytes are discarded in the kernel.
-//!
 //!
 //! Workloads of other guests than 0 are between addresses of theirs, which the hosts must have. Datagrams are of the size and at
 //! the rate of the simulator's, all to one port of a host; whose they are is told by their senders' addresses.

@@ -1,3 +1,7 @@
+//! The kernel edge in a build with the feature `kernel`: calls to the crates that drive BPF.
+//!
+//! `without.rs` has the same names for builds without the feature.
+
 use agent_api::release::too_old_for_fastlane;
 use lab::{HostNamespace, INTERFACE};
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! The kernel edge in a build without the feature `kernel`: the names of `with.rs`, which answer that it is lacking.
+
 use agent_api::config::Config;
 use lab::HostNamespace;
 use std::path::Path;

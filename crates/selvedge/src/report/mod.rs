@@ -4,8 +4,8 @@
 //! of `default-src 'none'` makes the browser hold the page to that. Tables are written here and are complete without
 //! script; charts are drawn by `assets/report/*.js` from the JSON in the page.
 //!
-//! The page reports on itself, for tests: each chart gets `data-drawn="true"` when it is on the screen, the document
-//! element `data-state="ready"` when all are, and any script error or policy violation ends up in `data-errors`.
+//! The page reports on itself, for tests. Each chart gets `data-drawn="true"` when it is on the screen, and the document
+//! element gets `data-state="ready"` when all are. Any script error or policy violation ends up in `data-errors`.
 //!
 //! The same [`ReportData`] gives the same bytes.
 

@@ -1,9 +1,9 @@
 //! Coupled increase for the subflows of one MPTCP connection: LIA (RFC 6356) and OLIA (Khalili, Gast, Popovic, Le Boudec,
 //! CoNEXT 2012; draft-khalili-mptcp-congestion-control).
 //!
-//! Both leave slow start and the halving on loss to TCP and change congestion avoidance only, so that all subflows
-//! together are no more aggressive than one TCP on the best path. Windows count in segments, round trips in seconds; an
-//! increase is that of one window for one segment acknowledged. A subflow that knows of no others grows as NewReno.
+//! Both leave slow start and the halving on loss to TCP, and change congestion avoidance only. So all subflows together are
+//! no more aggressive than one TCP on the best path. Windows count in segments, round trips in seconds; an increase is that
+//! of one window for one segment acknowledged. A subflow that knows of no others grows as NewReno.
 
 use super::{AckEvent, Congestion, Law, Window};
 

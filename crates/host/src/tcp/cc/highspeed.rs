@@ -1,5 +1,7 @@
-//! HighSpeed TCP (RFC 3649): with large windows the window grows by more than one segment a round trip and shrinks by
-//! less than half, so that a loss rate of 1e-7 is enough for 83,000 segments.
+//! HighSpeed TCP (RFC 3649): large windows grow faster and shrink less than Reno's.
+//!
+//! A large window grows by more than one segment a round trip and shrinks by less than half. So a loss rate of 1e-7 is enough
+//! for 83,000 segments.
 //!
 //! Limited slow start (RFC 3742), which the RFC recommends beside it, is left out, as in Linux.
 

@@ -1,9 +1,9 @@
 //! Vegas (Brakmo and Peterson 1995): the window follows the number of packets that the connection keeps in queues. The
 //! estimate of this number is the RTT's excess over the smallest RTT ever seen.
 //!
-//! The estimate is corrected once a round trip, by one segment. Parameters and the estimate are those of Linux
-//! (`tcp_vegas`), which differs from the paper in two points: slow start doubles the window every round trip, not every
-//! second one, and the estimate is cwnd (rtt - base) / base, where the paper has cwnd (rtt - base) / rtt.
+//! The window is corrected once a round trip, by one segment. Parameters and the estimate are those of Linux (`tcp_vegas`),
+//! which differs from the paper in two points. Slow start doubles the window every round trip, not every second one. The
+//! estimate is cwnd (rtt - base) / base, where the paper has cwnd (rtt - base) / rtt.
 
 use super::newreno::NewReno;
 use super::{AckEvent, Congestion, Law, Window};
