@@ -64,12 +64,34 @@ static __always_inline int may_cut(const struct sv_config *conf, int was_cut)
 	return conf->cutter && !was_cut;
 }
 
-static __always_inline int to_cutter(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
+static __always_inline int to_cutter(struct __sk_buff *skb, u32 mark, struct sv_counters *counters,
 				     const struct sv_config *conf)
 {
 	count(counters, SV_COUNT_CUT, 1);
-	skb->mark = ifindex;
+	skb->mark = mark;
 	return bpf_redirect(conf->cutter, 0);
+}
+
+/*
+ * Datagrams that arrive as one segment, as from a peer behind a veth pair: taken out of the tunnel, the segment would still say that it is
+ * in one, and the kernel drops it where it has to cut it, for the guest's socket or when the guest forwards it. In the tunnel it cuts it rightly.
+ */
+#define CUT_IN_TUNNEL SV_RETURN /* of skb->mark: out of the cutter it goes to the uplink with this ifindex again */
+
+static __always_inline int may_cut_in_tunnel(const struct __sk_buff *skb, const struct sv_config *conf, const struct sv_packet *p)
+{
+	return skb->gso_size && p->proto != SV_PROTO_TCP && conf->cutter;
+}
+
+/* What was cut in the tunnel. UNANSWERED: it was not. */
+static __noinline int to_uplink_again(struct __sk_buff *skb)
+{
+	u32 mark = skb->mark;
+
+	if (!(mark & CUT_IN_TUNNEL))
+		return UNANSWERED;
+	skb->mark = 0;
+	return bpf_redirect(mark & ~CUT_IN_TUNNEL, BPF_F_INGRESS);
 }
 
 /*
@@ -283,6 +305,11 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 			if (verdict != UNANSWERED)
 				return verdict;
 		}
+		if (was_cut) {
+			verdict = to_uplink_again(skb);
+			if (verdict != UNANSWERED)
+				return verdict;
+		}
 		ifindex = skb->mark;
 		port = bpf_map_lookup_elem(&ports, &ifindex);
 		if (!port || port->flags & SV_PORT_LIMITER)
@@ -491,6 +518,8 @@ int selvedge_uplink(struct __sk_buff *skb)
 		send_notice_of(SV_EVENT_FORGED, skb->ifindex, o->saddr, o->encap.vni, p);
 		return drop(counters, SV_COUNT_DROP_FORGED);
 	}
+	if (may_cut_in_tunnel(skb, conf, p))
+		return to_cutter(skb, CUT_IN_TUNNEL | skb->ifindex, counters, conf);
 	if (parsed == SV_PARSE_OK && !slot)
 		slot = make_flow(p, o->encap.vni, IN, target);
 	if (slot && from && epoch && !known && !kept_in(&slot->found, epoch, p, o->saddr, &kept))

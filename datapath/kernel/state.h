@@ -497,7 +497,7 @@ enum sv_counter {
 	SV_COUNT_FULL_NETWORK,	   /* the network did */
 	SV_COUNT_FULL_OUTSIDE,	   /* the port held as many that began from outside as it may */
 	SV_COUNT_FACKS_WITHHELD,   /* of FACKS_ASKED: more than the agent is asked for in a while; a later report says the same */
-	SV_COUNT_CUT,		   /* of guests, that the kernel was asked to cut before they are encapsulated */
+	SV_COUNT_CUT,		   /* that the kernel was asked to cut: guests', and peers' datagrams in the tunnel */
 	SV_COUNT_PROBES_ANSWERED,  /* of peers, sent back as replies */
 	SV_COUNT_PROBE_REPLIES,	   /* of peers, that the agent was told of */
 	SV_COUNT_PROBES_WITHHELD,  /* of either kind: more than are answered, or told of, in a while */

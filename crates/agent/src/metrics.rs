@@ -323,7 +323,7 @@ fn help(name: &str) -> &'static str {
         "full_network_segments" => "Of flow_table_full: the guest's network held as many flows as it may",
         "full_outside_segments" => "Of flow_table_full: the port held as many flows as may begin from outside",
         "facks_withheld" => "Of facks_asked: more than the agent is asked for in a while; a later report says the same",
-        "cut_segments" => "Segments of guests that the kernel was asked to cut before they are encapsulated",
+        "cut_segments" => "Segments that the kernel was asked to cut: guests' before they are encapsulated, peers' datagrams before they leave the tunnel",
         "drop_foreign_segments" => "Frames on the receiver's device that were not its own, or for nobody any more",
         "untracked_fragments" => "Of untracked_segments: fragments, to which no law applies",
         "untracked_headers" => "Of untracked_segments: behind more IPv6 extension headers than are followed",
