@@ -1,6 +1,6 @@
-//! The cutter: a pair of devices that makes the kernel cut segments which the data path cannot encapsulate whole, such as
-//! those of a guest's own tunnel, or not take out of its tunnel whole, as datagrams. They enter by the first, which can do nothing
-//! with segments, and come out of the second in packets.
+//! The cutter: a pair of devices that makes the kernel cut segments. The data path cannot encapsulate some whole, such as those of a
+//! guest's own tunnel, and cannot take datagrams out of its tunnel whole. They enter by the first, which can do nothing with segments,
+//! and come out of the second in packets.
 
 use crate::htb;
 use crate::netlink::{attribute, request, terminated};
