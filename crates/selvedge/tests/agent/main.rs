@@ -42,6 +42,7 @@ mod reload;
 #[cfg(feature = "kernel")]
 mod reports;
 mod seen;
+mod stacked;
 mod straight;
 mod tcx;
 #[cfg(feature = "kernel")]

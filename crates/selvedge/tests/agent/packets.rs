@@ -157,7 +157,7 @@ pub(super) fn peer(sink: bool, address: &str, len: u64) {
 }
 
 /// Datagrams that the guest's kernel gives to its interface as one segment arrive one by one.
-fn datagrams(world: &World, from: &str, to: &str, at: &str) {
+pub(super) fn datagrams(world: &World, from: &str, to: &str, at: &str) {
     let mut sink = Running(world.spawn(at, &format!("datagram-sink {to} 1200")));
     let _source = Running(world.spawn(from, &format!("datagram-source {to} 1200")));
     assert!(sink.0.wait().unwrap().success(), "{from} to {to}");
