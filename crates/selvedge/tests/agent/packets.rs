@@ -203,15 +203,17 @@ fn guests_have_tunnels_of_their_own_over_ipv6() {
     use_tunnels(&world);
 }
 
+/// The fabric is one of IPv6.
+fn over_ipv6(world: &World) {
+    for i in 0..2 {
+        ip(&format!("-n {} addr add fd99::{}/64 dev u0 nodad", world.host(i), i + 1));
+        let text = std::fs::read_to_string(world.config(i)).unwrap();
+        std::fs::write(world.config(i), text.replace("192.168.99.", "fd99::")).unwrap();
+    }
+}
+
 #[test]
 fn guests_have_tunnels_of_their_own_over_a_fabric_of_another_family() {
-    let over_ipv6 = |world: &World| {
-        for i in 0..2 {
-            ip(&format!("-n {} addr add fd99::{}/64 dev u0 nodad", world.host(i), i + 1));
-            let text = std::fs::read_to_string(world.config(i)).unwrap();
-            std::fs::write(world.config(i), text.replace("192.168.99.", "fd99::")).unwrap();
-        }
-    };
     for (name, family) in [("tw", 4), ("tx", 6)] {
         let Some(world) = network(name, NAMED, over_ipv6) else { return };
         add_tunnels(&world, family, "mtu 1360");
@@ -225,15 +227,17 @@ fn guests_have_tunnels_of_their_own_over_a_fabric_of_another_family() {
 /// Linux drops such a segment where the data path takes it out of the tunnel whole: its type still says that it is in one.
 #[test]
 fn datagrams_that_a_guest_sends_as_one_segment_arrive() {
-    let Some(world) = network("tg", NAMED, |_| {}) else { return };
-    let [one, two] = [world.guest(0), world.guest(1)];
-    for [to_one, to_two] in [["10.7.1.2:9001", "10.7.2.2:9001"], ["[fd07:1::2]:9001", "[fd07:2::2]:9001"]] {
-        datagrams(&world, &two, to_one, &one); // whereby guest 1 is learned
-        datagrams(&world, &one, to_two, &two);
-    }
-    for i in 0..2 {
-        assert!(world.counter(i, "cut_segments") > 0, "host {i}: they were whole on the wire");
-        assert_eq!(world.counter(i, "drop_error_segments"), 0);
+    for (name, fabric) in [("tg", (|_| {}) as fn(&World)), ("th", over_ipv6)] {
+        let Some(world) = network(name, NAMED, fabric) else { return };
+        let [one, two] = [world.guest(0), world.guest(1)];
+        for [to_one, to_two] in [["10.7.1.2:9001", "10.7.2.2:9001"], ["[fd07:1::2]:9001", "[fd07:2::2]:9001"]] {
+            datagrams(&world, &two, to_one, &one); // whereby guest 1 is learned
+            datagrams(&world, &one, to_two, &two);
+        }
+        for i in 0..2 {
+            assert!(world.counter(i, "cut_segments") > 0, "host {i}: they were whole on the wire");
+            assert_eq!(world.counter(i, "drop_error_segments"), 0);
+        }
     }
 }
 
