@@ -6,6 +6,7 @@ use crate::unfinished::{counted, unfinished};
 use config::closest;
 use host::measure::{across_seeds, summarise, summarise_pooled, Across, Buckets, Summary};
 use host::outcome::Outcome;
+use std::sync::OnceLock;
 
 /// All runs of a plan, condensed.
 pub struct Results {
@@ -24,6 +25,8 @@ pub struct SchemeResults {
     pub pooled: Summary,
     /// What varies between the runs.
     pub across: Vec<Across>,
+    /// The metrics of all runs but one, for each, once somebody has asked.
+    without: Vec<OnceLock<Summary>>,
 }
 
 /// A metric of a scheme.
@@ -56,6 +59,7 @@ impl Results {
                 name: scheme.name.clone(),
                 note: scheme.note.clone(),
                 runs,
+                without: each.iter().map(|_| OnceLock::new()).collect(),
                 each,
                 pooled,
                 across,
@@ -109,10 +113,10 @@ impl SchemeResults {
         self::metric(&self.pooled, metric).is_some() || refused.any(|r| same(&r.name, metric))
     }
 
-    /// The metrics of all runs but the one with this place, samples thrown together.
-    pub fn without(&self, place: usize, scenario: &Scenario) -> Summary {
+    /// The metrics of all runs but the one with this place, samples thrown together. `None`: there is no such run.
+    pub fn without(&self, place: usize, scenario: &Scenario) -> Option<&Summary> {
         let rest = self.runs.iter().enumerate().filter(|(n, _)| *n != place).map(|(_, run)| &run.outcome);
-        pooled(&rest.collect::<Vec<_>>(), scenario)
+        Some(self.without.get(place)?.get_or_init(|| pooled(&rest.collect::<Vec<_>>(), scenario)))
     }
 
     /// Flows of bounded size that had not finished when their run ended.

@@ -66,9 +66,9 @@ fn known(scheme: &SchemeResults, key: &str) -> bool {
 }
 
 /// What all runs but one measured, in turn; nothing of a single run.
-fn without_each(scheme: &SchemeResults, scenario: &Scenario) -> Vec<Summary> {
+fn without_each<'a>(scheme: &'a SchemeResults, scenario: &Scenario) -> Vec<&'a Summary> {
     let runs = if scheme.runs.len() > 1 { scheme.runs.len() } else { 0 };
-    (0..runs).map(|place| scheme.without(place, scenario)).collect()
+    (0..runs).filter_map(|place| scheme.without(place, scenario)).collect()
 }
 
 /// An interval that is nothing but rounding: all seeds agree.
@@ -82,7 +82,7 @@ fn no_noise(value: f64, ci: f64) -> f64 {
 
 /// The value of all seeds' samples together with its interval. Of extremes, the mean of what each seed had: the largest of many
 /// runs only grows with their number.
-fn cell(scheme: &SchemeResults, without: &[Summary], key: &str) -> Cell {
+fn cell(scheme: &SchemeResults, without: &[&Summary], key: &str) -> Cell {
     let extreme = key.ends_with(".min") || key.ends_with(".max");
     let across = scheme.across.iter().find(|a| a.name == key && a.estimate.runs == scheme.runs.len());
     if let Some(across) = across.filter(|a| extreme && a.estimate.mean.is_finite()) {

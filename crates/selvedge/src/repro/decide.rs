@@ -6,7 +6,6 @@
 use super::expression::Comparison;
 use super::file::Check;
 use super::judge::{values, At};
-use super::left_out::Summaries;
 use crate::results::{metric, SchemeResults};
 
 /// Seeds of each look, and the 0.99375 quantile of Student's t with one degree of freedom less.
@@ -84,8 +83,7 @@ fn leave_out(check: &Check, at: &At, all: &[At], whole: &[Comparison], seeds: us
     let compare = |of: Source<'_>| check.holds.comparisons(&values(&check.holds, at, all, of)?).ok();
     let n = seeds as f64;
     let pseudo = |seed: usize| {
-        let summaries = Summaries::default();
-        let left = compare(&|point, scheme, name| summaries.metric(&point.label, &point.results, scheme, seed, name))?;
+        let left = compare(&|at, scheme, name| metric(scheme.without(seed, &at.results.plan.scenario)?, name))?;
         let margins = whole.iter().zip(&left).map(|(whole, left)| {
             let margin = n * whole.margin - (n - 1.0) * left.margin;
             Comparison { margin: if margin.is_nan() { left.margin } else { margin }, holds: left.holds }

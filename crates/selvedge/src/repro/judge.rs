@@ -4,7 +4,6 @@ use super::clause::unspoken;
 use super::expression::at_point;
 use super::expression::ExpressionError;
 use super::file::{Check, Published};
-use super::left_out::Summaries;
 use super::Expression;
 use crate::report::CheckStatus;
 use crate::results::{metric, same, Results, SchemeResults};
@@ -267,8 +266,7 @@ fn interval(expression: &Expression, whole: f64, at: &At, all: &[At]) -> Option<
         return estimate(&alone)?.half_width;
     }
     let without = |seed: usize| {
-        let rest = Summaries::default();
-        values(expression, at, all, &|at, scheme, name| rest.metric(&at.label, &at.results, scheme, seed, name))
+        values(expression, at, all, &|at, scheme, name| metric(scheme.without(seed, &at.results.plan.scenario)?, name))
     };
     jackknife(whole, &seeds(at).map(|seed| expression.value(&without(seed)?).ok()).collect::<Option<Vec<f64>>>()?)
 }

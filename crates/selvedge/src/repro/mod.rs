@@ -18,7 +18,6 @@ mod file;
 mod fingerprint;
 mod judge;
 mod kept;
-mod left_out;
 mod looks;
 mod measured;
 mod once;
