@@ -109,7 +109,8 @@ impl Default for AgentTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct UplinkTable {
     /// Interface towards the fabric. Or a list `uplink.interfaces`: each peer gets the one that the host's routes name, unless its link
-    /// is down. Packets must have Ethernet headers there: the agent refuses `tun` devices, WireGuard and IP tunnels.
+    /// is down. Packets must have Ethernet headers there, as on a network card, a bridge, a bond or a VLAN: the agent refuses `tun`
+    /// devices, WireGuard and IP tunnels.
     #[schemars(length(min = 1, max = 15))]
     pub(super) interface: Option<String>,
     #[schemars(length(max = 16))]
