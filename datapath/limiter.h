@@ -23,10 +23,10 @@
  *    first segments are not in the queue, do not press upon the window of a large one, which would then keep all others at
  *    the least: of 8 flows at 300 Mb/s Jain's index was 0.27 to 0.8.
  *    Nor does their wait matter then: thresholds grow with their number, so that each may send segments of many packets.
- *  - There a connection has three shares until 160 KB of it are acknowledged, K2 at most, unless the queue is long: with one share, beside
- *    flows that keep more, a request of 100 KB took 1.1 to 3 times as long as with fq_codel. With three until a MB, one beside a request
- *    of that size took 1.4 times as long at 20 Mb/s. At 1 Gb/s one of a MB took 1.1 times as long with three until 160 KB, so there it is
- *    512 KB; with a MB at 2 Gb/s, flows that begin were uneven for a second.
+ *  - There a connection has three shares, K2 at most, until what the rate brings in 4 ms is acknowledged, 160 to 512 KB, unless the queue is
+ *    long. With one share, beside flows that keep more, a request of 100 KB took 1.1 to 3 times as long as with fq_codel. With three until a
+ *    MB, one beside a request of that size took 1.4 times as long at 20 Mb/s, and at 2 Gb/s flows that began were uneven for half a
+ *    second. With three until 160 KB, one of a MB took 1.1 times as long at 1 Gb/s.
  *  - There paths may be long: a window that covers no more than the queue leaves the limit idle for most of the round trip, and what a burst
  *    makes wait cuts it again before it can grow (at 1 Gb/s and 20 ms, as printed: 4% of the rate). So each flow may also have its share of
  *    what the path itself holds: the rate times the round trip, as the handshake showed it. Of paths up to SV_LIMIT_NEAR_NS, K1 covers it.

@@ -75,12 +75,18 @@ static __always_inline int to_cutter(struct __sk_buff *skb, u32 mark, struct sv_
 /*
  * Datagrams that arrive as one segment, as from a peer behind a veth pair: taken out of the tunnel, the segment would still say that it is
  * in one, and the kernel drops it where it has to cut it, for the guest's socket or when the guest forwards it. In the tunnel it cuts it rightly.
+ * So it goes through the cutter and comes in at the uplink again, which the mark says. All further datagrams of the flow go that way, too,
+ * or they would overtake.
  */
-#define CUT_IN_TUNNEL SV_RETURN /* of skb->mark: out of the cutter it goes to the uplink with this ifindex again */
+#define CUT_IN_TUNNEL 0x40000000u /* of skb->mark, with the uplink's ifindex */
+/* As many datagrams a kernel puts into a segment (UDP_MAX_SEGMENTS); the rest is room for headers. */
+#define MOST_DATAGRAMS 128u
+#define HEADERS 256u
 
-static __always_inline int may_cut_in_tunnel(const struct __sk_buff *skb, const struct sv_config *conf, const struct sv_packet *p)
+static __always_inline int may_cut_in_tunnel(const struct __sk_buff *skb, const struct sv_config *conf, const struct sv_packet *p,
+					     const struct sv_flow_slot *slot)
 {
-	return skb->gso_size && p->proto != SV_PROTO_TCP && conf->cutter;
+	return conf->cutter && p->proto != SV_PROTO_TCP && (skb->gso_size || (slot && slot->cut & SV_CUT_IN));
 }
 
 /* What was cut in the tunnel. UNANSWERED: it was not. */
@@ -88,10 +94,18 @@ static __noinline int to_uplink_again(struct __sk_buff *skb)
 {
 	u32 mark = skb->mark;
 
-	if (!(mark & CUT_IN_TUNNEL))
-		return UNANSWERED;
+	return mark & CUT_IN_TUNNEL ? bpf_redirect(mark & ~CUT_IN_TUNNEL, BPF_F_INGRESS) : UNANSWERED;
+}
+
+/* At the uplink: was it cut in the tunnel? */
+static __noinline int comes_again(struct __sk_buff *skb)
+{
+	u32 mark = CUT_IN_TUNNEL | skb->ifindex;
+
+	if (skb->mark != mark)
+		return 0;
 	skb->mark = 0;
-	return bpf_redirect(mark & ~CUT_IN_TUNNEL, BPF_F_INGRESS);
+	return 1;
 }
 
 /*
@@ -107,7 +121,7 @@ static __noinline int uncount(struct sv_counters *counters, struct sv_flow_slot 
 		return 0;
 	}
 	bpf_spin_lock(&slot->lock);
-	slot->cut = 1;
+	slot->cut |= SV_CUT_OUT;
 	slot->counts.out_segments--;
 	slot->counts.out_bytes -= p->payload;
 	sv_balance_uncount(&slot->balance, p);
@@ -182,7 +196,7 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 
 	scratch->now = stages_now(conf, 0);
 	p->wire = plain ? SV_WIRE_PLAIN : wire_to(peer, id, scratch->now);
-	if (!plain && may_cut(conf, was_cut) && ((slot && slot->cut) || (skb->gso_size &&
+	if (!plain && may_cut(conf, was_cut) && ((slot && slot->cut & SV_CUT_OUT) || (skb->gso_size &&
 	    (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6))))
 		return to_cutter(skb, ifindex, counters, conf);
 	if (mtu) {
@@ -459,7 +473,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	struct sv_packet *p;
 	struct sv_outer *o;
 	struct sv_flow_slot *slot = 0;
-	int parsed, family_changes, known;
+	int parsed, family_changes, known, again;
 	u32 epoch, from, most = STRANGER, began = 0;
 	struct sv_arrival kept;
 	struct sv_peer *sender;
@@ -487,6 +501,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	}
 	scratch->now = stages_now(conf, 0);
 	epoch = epoch_of(conf);
+	again = comes_again(skb);
 	parsed = parse_at(skb, o->add_len, p);
 	if (!carries(parsed))
 		goto nobody;
@@ -511,6 +526,19 @@ int selvedge_uplink(struct __sk_buff *skb)
 		sender = bpf_map_lookup_elem(&peers, &from);
 		most = sender ? sender->tunnel.version : SV_ENCAP_PLAIN;
 	}
+	if (again && skb->gso_size)
+		return drop(counters, SV_COUNT_DROP_ERROR); /* it was not cut, and would go round for ever */
+	/* Who may not send it is found out below. */
+	if (!again && may_cut_in_tunnel(skb, conf, p, slot) &&
+	    (from ? known || speaks_for(from, o->encap.vni, p) : conf->flags & SV_CONFIG_ANY_PEER)) {
+		if (skb->gso_size && skb->len > MOST_DATAGRAMS * skb->gso_size + HEADERS)
+			return drop(counters, SV_COUNT_DROP_TOO_LARGE);
+		if (parsed == SV_PARSE_OK && !slot)
+			slot = make_flow(p, o->encap.vni, IN, target);
+		if (slot)
+			slot->cut |= SV_CUT_IN;
+		return to_cutter(skb, CUT_IN_TUNNEL | skb->ifindex, counters, conf);
+	}
 	if (!check_sender(skb, counters, conf, o, most))
 		return TC_ACT_SHOT;
 	/* What a flow has kept was checked when it was kept. */
@@ -518,8 +546,6 @@ int selvedge_uplink(struct __sk_buff *skb)
 		send_notice_of(SV_EVENT_FORGED, skb->ifindex, o->saddr, o->encap.vni, p);
 		return drop(counters, SV_COUNT_DROP_FORGED);
 	}
-	if (may_cut_in_tunnel(skb, conf, p))
-		return to_cutter(skb, CUT_IN_TUNNEL | skb->ifindex, counters, conf);
 	if (parsed == SV_PARSE_OK && !slot)
 		slot = make_flow(p, o->encap.vni, IN, target);
 	if (slot && from && epoch && !known && !kept_in(&slot->found, epoch, p, o->saddr, &kept))

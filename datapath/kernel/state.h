@@ -41,7 +41,7 @@ SV_ASSERT_SIZE(struct sv_config, 80);
 #define SV_PORT_STRICT 0x4 /* drop what comes from them, what is tagged, and what does not parse */
 #define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
 #define SV_PORT_LIMITED 0x10 /* limits.bpf.c watches what the guest sends: what has the port's number as its mark was here before */
-#define SV_PORT_CUTTER 0x80 /* with SV_PORT_LIMITER: what comes out of the cutter, as what comes out of the limiter */
+#define SV_PORT_CUTTER 0x80 /* with SV_PORT_LIMITER: what comes out of the cutter, as what comes out of the limiter, or with CUT_IN_TUNNEL as its mark */
 #define SV_PORT_INSIDE 0x200 /* of a number in the queue (SV_RETURN): what has it goes into the guest */
 #define SV_PORT_CLOSED 0x1000000 /* a port's vni: between two networks */
 #define SV_PORT_SHARED 0x100 /* with SV_PORT_LIMITER: a device of the host's own, where all is another's that has no number of ours */
@@ -291,6 +291,10 @@ struct sv_found {
 
 SV_ASSERT_SIZE(struct sv_found, 52);
 
+/* sv_flow_slot.cut: a flow's segments go through the cutter, */
+#define SV_CUT_OUT 0x1 /* before they are encapsulated */
+#define SV_CUT_IN 0x2  /* before they leave the tunnel */
+
 struct sv_flow_slot {
 #ifdef __bpf__
 	struct bpf_spin_lock lock; /* guards flow, balance, counts, divert and vcc */
@@ -300,7 +304,7 @@ struct sv_flow_slot {
 	u32 hash; /* of the key, sv_flow_hash; 0: not computed yet */
 	u32 port; /* ifindex of the port that is charged for it; 0: none is */
 	u8 outside; /* charged as begun from outside and not settled */
-	u8 cut;	    /* its segments must be cut before they are encapsulated */
+	u8 cut;	    /* SV_CUT_* */
 	u16 timer;  /* its place in `timers`; 0: it has none */
 	struct sv_flow flow;
 	struct sv_balance balance;

@@ -302,7 +302,7 @@ fn help(name: &str) -> &'static str {
         "feedback" => "Feedback received from peers",
         "feedback_ignored" => "Feedback received from hosts that are no peers",
         "drop_ecn_segments" => "Segments dropped because they were marked although not ECN-capable",
-        "drop_too_large_segments" => "Segments dropped because no outer header can describe them",
+        "drop_too_large_segments" => "Segments dropped because no outer header can describe them, or because a peer's has more than 128 datagrams",
         "drop_error_segments" => "Segments dropped because the kernel refused to change them",
         "answered" => "ARP requests and neighbour solicitations answered",
         "mss_clamped" => "SYNs whose maximum segment size was lowered",

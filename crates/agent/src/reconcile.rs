@@ -81,7 +81,7 @@ pub(super) struct Agent {
     pub(super) traced: Stats,
     /// Labels to peers, from the controller and from path discovery.
     pub(super) learnt: Learnt,
-    /// Why the controller does not answer; `None` while it does.
+    /// Why the controller does not answer; `None` while it does, or without one.
     pub(super) controller_lost: Option<String>,
     /// MTUs of the paths to peers.
     pub(super) path_mtus: PathMtus,

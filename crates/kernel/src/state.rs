@@ -369,7 +369,7 @@ pub struct FlowSlot {
     pub port: u32,
     /// It is charged as begun from outside and not settled.
     pub outside: u8,
-    /// Its segments must be cut before they are encapsulated.
+    /// Its segments are cut: 1: before they are encapsulated, 2: before they leave the tunnel.
     pub cut: u8,
     /// Its place among those that the timer laws look at when they are due; 0: it has none.
     pub timer: u16,

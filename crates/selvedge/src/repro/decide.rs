@@ -77,8 +77,8 @@ pub(super) fn by_interval(said: &[Comparison], half_width: f64) -> Option<bool> 
     (mean.abs() > half_width).then_some(mean > 0.0)
 }
 
-/// What the comparisons say of all seeds but one, in turn (jackknife): margins are its pseudo-values. Also for a metric that no single
-/// seed has, such as a far percentile.
+/// What the comparisons say of all seeds but one, in turn (jackknife): margins are its pseudo-values, about the margin of all seeds. Also for
+/// a metric that no single seed has, such as a far percentile.
 fn leave_out(check: &Check, at: &At, all: &[At], whole: &[Comparison], seeds: usize) -> Option<Vec<Vec<Comparison>>> {
     let compare = |of: Source<'_>| check.holds.comparisons(&values(&check.holds, at, all, of)?).ok();
     let n = seeds as f64;
@@ -90,7 +90,20 @@ fn leave_out(check: &Check, at: &At, all: &[At], whole: &[Comparison], seeds: us
         });
         Some(margins.collect())
     };
-    (0..seeds).map(pseudo).collect()
+    Some(centred((0..seeds).map(pseudo).collect::<Option<Vec<_>>>()?, whole))
+}
+
+/// Pseudo-values tell how far a margin varies. Their mean also corrects a bias, and of a percentile it is no estimate of any: one
+/// sample more or less below the rank decides it, times the number of seeds.
+fn centred(mut replicas: Vec<Vec<Comparison>>, whole: &[Comparison]) -> Vec<Vec<Comparison>> {
+    for (n, pooled) in whole.iter().enumerate() {
+        let margins: Vec<f64> = replicas.iter().filter_map(|said| said.get(n)).map(|one| one.margin).collect();
+        let off = pooled.margin - margins.iter().sum::<f64>() / margins.len() as f64;
+        if off.is_finite() {
+            replicas.iter_mut().filter_map(|said| said.get_mut(n)).for_each(|one| one.margin += off);
+        }
+    }
+    replicas
 }
 
 /// A metric of a scheme at a point.
@@ -113,6 +126,17 @@ mod tests {
         assert_eq!(one(&said(&[0.0; 5]), t), Some(true), "at the bar with every seed");
         assert_eq!(one(&said(&[f64::INFINITY; 5]), t), Some(true));
         assert_eq!(one(&said(&[f64::INFINITY, 1.0, 1.0, 1.0, 1.0]), t), None);
+    }
+
+    #[test]
+    fn pseudo_values_vary_about_what_all_seeds_say() {
+        let whole = said(&[2.0, f64::INFINITY]);
+        let margins =
+            |replicas: &[Vec<Comparison>], n: usize| replicas.iter().map(|of| of[n].margin).collect::<Vec<_>>();
+        let replicas = centred([-3.0, -1.0, 1.0].map(|margin| said(&[margin, 1.0])).into(), &whole);
+        assert_eq!(margins(&replicas, 0), [0.0, 2.0, 4.0], "as far from one another as before");
+        assert_eq!(margins(&replicas, 1), [1.0; 3], "nothing is about what has no end");
+        assert!(replicas.iter().all(|of| !of[0].holds || of[0].margin > 2.0), "and what held with a seed less is kept");
     }
 
     #[test]

@@ -99,8 +99,9 @@ fn objects_for_another_machine() {
 /// What makes a kernel one that lacks modules, as far as a program can see. `None` where no C compiler is.
 fn lacking(world: &World) -> Option<Vec<String>> {
     let library = world.dir.path().join(LIBRARY);
-    match std::env::var_os("SELVEDGE_BPF_OBJECTS") {
-        Some(built) => drop(std::fs::copy(PathBuf::from(built).join(LIBRARY), &library).unwrap()),
+    let built = std::env::var_os("SELVEDGE_BPF_OBJECTS").map(|directory| PathBuf::from(directory).join(LIBRARY));
+    match built.filter(|built| built.exists()) {
+        Some(built) => drop(std::fs::copy(built, &library).unwrap()),
         None if !compile(&library) => return None,
         None => {}
     }

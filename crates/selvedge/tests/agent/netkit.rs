@@ -30,7 +30,7 @@ fn world(name: &str, mode: NetkitMode) -> Option<World> {
     let (host, guest) = (world.host(0), world.guest(0));
     ip(&format!("-n {host} link del lxc0"));
     if !pair(&host, mode) {
-        eprintln!("skipped: this kernel has no netkit");
+        eprintln!("skipped: this kernel has no netkit (Linux 6.7)");
         return None;
     }
     for command in [
