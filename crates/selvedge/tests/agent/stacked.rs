@@ -48,7 +48,7 @@ fn works_on(kind: &str, name: &str) {
             && world.ping("10.7.2.2", 1)
     });
     // The kernel takes note of carriers once in a second.
-    eventually("all is well", || world.ask(0, &["status"])["problems"].to_string() == "[]");
+    eventually("all is well", || world.ask(0, &["status"])["problems"] == serde_json::json!([]));
     for to in ["10.7.2.2:9000", "[fd07:2::2]:9000"] {
         let before = world.counter(0, "out_bytes");
         world.transfer(to, 4_000_000, |_| {});
