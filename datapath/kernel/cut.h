@@ -27,9 +27,10 @@ static __always_inline int to_cutter(struct __sk_buff *skb, u32 mark, struct sv_
  * or they would overtake.
  */
 #define CUT_IN_TUNNEL 0x40000000u /* of skb->mark, with the uplink's ifindex */
-/* As many datagrams a kernel puts into a segment (UDP_MAX_SEGMENTS); the rest is room for headers. */
+/* Linux puts no more datagrams into a segment (UDP_MAX_SEGMENTS). */
 #define MOST_DATAGRAMS 128u
-#define HEADERS 256u
+/* All headers of a packet in the tunnel are shorter, bytes. */
+#define MOST_HEADERS 256u
 
 static __always_inline int may_cut_in_tunnel(const struct __sk_buff *skb, const struct sv_config *conf, const struct sv_packet *p,
 					     const struct sv_flow_slot *slot)

@@ -479,7 +479,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	/* Who may not send it is found out below. */
 	if (!again && may_cut_in_tunnel(skb, conf, p, slot) &&
 	    (from ? known || speaks_for(from, o->encap.vni, p) : conf->flags & SV_CONFIG_ANY_PEER)) {
-		if (skb->gso_size && skb->len > MOST_DATAGRAMS * skb->gso_size + HEADERS)
+		if (skb->gso_size && skb->len > MOST_DATAGRAMS * skb->gso_size + MOST_HEADERS)
 			return drop(counters, SV_COUNT_DROP_TOO_LARGE);
 		if (parsed == SV_PARSE_OK && !slot)
 			slot = make_flow(p, o->encap.vni, IN, target);

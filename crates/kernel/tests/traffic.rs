@@ -2,6 +2,7 @@
 #![cfg(feature = "libbpf")]
 
 mod fabric;
+mod processor;
 
 use edge::Balance;
 use fabric::peer::{sustained, transfer, SUSTAINED};
@@ -411,13 +412,7 @@ fn next_hops(fabric: &Fabric, at_ms: u32) -> [[u8; 6]; 3] {
     let frame = kernel::emit::frame(&packet, guest_mac(0), guest_mac(1)).unwrap();
     edge.set_config(&Config { test_now_us: at_ms * 1000, ..edge.config().unwrap() }).unwrap();
     in_namespace(&fabric.host(0), || {
-        // Each processor keeps its own.
-        let this = nix::unistd::Pid::from_raw(0);
-        let may = nix::sched::sched_getaffinity(this).unwrap();
-        let first = (0..nix::sched::CpuSet::count()).find(|n| may.is_set(*n).unwrap()).unwrap();
-        let mut one = nix::sched::CpuSet::new();
-        one.set(first).unwrap();
-        nix::sched::sched_setaffinity(this, &one).unwrap();
+        processor::stay_on_one();
         [(); 3].map(|()| {
             let segment = Segment { ifindex: *port, ..Segment::default() };
             let (verdict, frame) = edge.test_run_segment(Role::Guest, &frame, segment).unwrap();

@@ -58,7 +58,8 @@ impl Agent {
             Ok(ends) => Some(ends),
             Err(e) => {
                 problems.push(format!(
-                    "cannot add the devices {} and {}, without which segments of guests' own tunnels, and several datagrams in one, are dropped: {e}",
+                    "cannot add the devices {} and {}, without which segments of guests' own tunnels are dropped, and datagrams that arrive as one \
+                     segment: {e}",
                     cut::FIRST,
                     cut::SECOND
                 ));

@@ -6,6 +6,8 @@
 mod fabric;
 #[path = "../filter/mod.rs"]
 mod filter;
+#[path = "../processor/mod.rs"]
+mod processor;
 
 use filter::Filter;
 use kernel::dctcp::{is_registered, Dctcp};
@@ -91,20 +93,8 @@ impl Drop for Path {
     }
 }
 
-/// Both ends and what their packets go through on one processor: two would overtake one another when the machine is busy, and TCP
-/// would take that for loss.
-fn stay_on_one_processor() {
-    use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
-    let this = nix::unistd::Pid::from_raw(0);
-    let allowed = sched_getaffinity(this).unwrap();
-    let mut one = CpuSet::new();
-    let first = (0..CpuSet::count()).find(|cpu| allowed.is_set(*cpu).unwrap()).unwrap();
-    one.set(first).unwrap();
-    sched_setaffinity(this, &one).unwrap();
-}
-
 fn enter(namespace: &str) {
-    stay_on_one_processor();
+    processor::stay_on_one(); // TCP would take what overtakes for loss
     let file = std::fs::File::open(format!("/run/netns/{namespace}")).expect("the namespace exists");
     nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).expect("root may enter it");
 }

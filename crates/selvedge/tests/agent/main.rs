@@ -34,6 +34,8 @@ mod peers;
 mod plain;
 #[cfg(feature = "kernel")]
 mod pmtu;
+#[path = "../../../kernel/tests/processor/mod.rs"]
+mod processor;
 #[path = "../promtool/mod.rs"]
 mod promtool;
 mod quotas;

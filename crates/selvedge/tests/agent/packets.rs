@@ -142,13 +142,7 @@ pub(super) fn peer(sink: bool, address: &str, len: u64) {
         }
         return;
     }
-    // On several processors in turn, packets could overtake each other.
-    let this = nix::unistd::Pid::from_raw(0);
-    let may = nix::sched::sched_getaffinity(this).unwrap();
-    let first = (0..nix::sched::CpuSet::count()).find(|n| may.is_set(*n).unwrap()).unwrap();
-    let mut one = nix::sched::CpuSet::new();
-    one.set(first).unwrap();
-    nix::sched::sched_setaffinity(this, &one).unwrap();
+    super::processor::stay_on_one();
     let any = if address.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = std::net::UdpSocket::bind(any).unwrap();
     setsockopt(&socket, sockopt::UdpGsoSegment, &(len as i32)).unwrap();

@@ -2,6 +2,8 @@
 
 use super::packets::datagrams;
 use super::world::{eventually, ip, World, LEARNING, NAMED};
+use std::path::Path;
+use std::process::Command;
 
 /// Host `i`'s address moves from u0 to a device of `kind` above it. False if the kernel has no such devices.
 fn stack(world: &World, i: usize, kind: &str) -> bool {
@@ -15,7 +17,12 @@ fn stack(world: &World, i: usize, kind: &str) -> bool {
             &["link set u0 down", "link set u0 master up9"][..],
         ),
     };
+    let had_bonds = Path::new("/sys/class/net/bonding_masters").exists();
     let made = world.exec(&host, &format!("ip {add}"));
+    if !had_bonds && Path::new("/sys/class/net/bonding_masters").exists() {
+        // The module makes one outside all namespaces when the kernel loads it.
+        let _ = Command::new("ip").args(["link", "del", "bond0"]).output();
+    }
     if !made.status.success() {
         let said = String::from_utf8_lossy(&made.stderr).into_owned();
         assert!(said.contains("Unknown device type") || said.contains("not supported"), "{add}: {said}");
