@@ -336,7 +336,7 @@ fn requests_pass_the_bulk() {
     };
     let divided = |world: &World| show(world, "tc class show dev svlimit0").contains("5e1f:5000");
     world.transfer("10.7.2.2:9000", 50_000_000, |world| {
-        eventually("a queue", || number(&limit(world, "lxc0", "egress"), "backlog_bytes") > 100_000.0);
+        eventually("a queue", || number(&limit(world, "lxc0", "egress"), "backlog_bytes") > 20_000.0);
         // Where the bulk has lost much, nothing waits for a moment, and then nobody goes first.
         eventually("requests go first", || {
             let before = first(world, "egress");
@@ -357,7 +357,7 @@ fn requests_pass_the_bulk() {
     });
     // What the guest gets waits before the port.
     world.transfer_between(1, 0, "10.7.1.2:9000", 50_000_000, |world| {
-        eventually("a queue", || number(&limit(world, "lxc0", "ingress"), "backlog_bytes") > 100_000.0);
+        eventually("a queue", || number(&limit(world, "lxc0", "ingress"), "backlog_bytes") > 20_000.0);
         eventually("requests go first here, too", || {
             let before = first(world, "ingress");
             ask(world);
