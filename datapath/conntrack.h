@@ -455,6 +455,23 @@ SV_FN u32 sv_conn_out(struct sv_conn *t, int police, const struct sv_packet *p, 
 	return changed;
 }
 
+/*
+ * A guest whose window was lowered below what it has sent numbers its pure ACKs from the window's end on (Linux does). Its peer, which
+ * has received more, drops these as old, with the ACK and the window that they bring; and where that befalls both ends, neither hears of
+ * the other again. So a pure ACK gets the number that it would have without us, the next one (RFC 9293 section 3.10.4). The number just
+ * in front of that is a probe's, which is to be old. Call after sv_conn_out.
+ */
+SV_FN void sv_conn_renumber(const struct sv_conn *t, struct sv_packet *p)
+{
+	u32 behind = t->snd_nxt - p->seq;
+
+	if (!(t->flags & SV_CONN_SND) || p->payload || behind < 2 || behind > SV_CONN_MAX_FLIGHT ||
+	    (p->tcp_flags & (SV_TCP_ACK | SV_TCP_SYN | SV_TCP_FIN | SV_TCP_RST)) != SV_TCP_ACK)
+		return;
+	p->seq = t->snd_nxt;
+	p->dirty |= SV_DIRTY_SEQ;
+}
+
 /* The guest's own codepoint, which stages may change after this. */
 SV_FN void sv_conn_note_ect(struct sv_conn *t, const struct sv_packet *p)
 {

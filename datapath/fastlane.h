@@ -110,7 +110,7 @@ SV_FN void sv_fastlane_clear(struct sv_fastlane *f)
 }
 
 /* Follow a segment from the guest. Returns what was found. */
-SV_FN u32 sv_fastlane_out(struct sv_fastlane *f, const struct sv_packet *p, u64 now)
+SV_FN u32 sv_fastlane_out(struct sv_fastlane *f, struct sv_packet *p, u64 now)
 {
 	struct sv_conn *t = &f->conn;
 	u32 before, found = 0;
@@ -128,6 +128,7 @@ SV_FN u32 sv_fastlane_out(struct sv_fastlane *f, const struct sv_packet *p, u64 
 	}
 	if (fresh || found || sv_seq_after(t->snd_nxt, before))
 		found |= SV_FASTLANE_BEYOND;
+	sv_conn_renumber(t, p);
 	/* The handshake tells the round trip before any data does. */
 	if (p->tcp_flags & SV_TCP_SYN && p->seq == t->iss) {
 		t->flags = (u16)(found ? t->flags | SV_CONN_RTT : t->flags & ~SV_CONN_RTT);

@@ -328,7 +328,7 @@ SV_FN void sv_limit_note_first(const struct sv_limit *l, struct sv_conn *t, cons
 }
 
 /* A TCP segment from the guest, of such a connection. */
-SV_FN void sv_limit_out(const struct sv_limit *l, struct sv_conn *t, struct sv_bound *b, const struct sv_packet *p, u64 now)
+SV_FN void sv_limit_out(const struct sv_limit *l, struct sv_conn *t, struct sv_bound *b, struct sv_packet *p, u64 now)
 {
 	struct sv_bound none = {0};
 
@@ -336,6 +336,7 @@ SV_FN void sv_limit_out(const struct sv_limit *l, struct sv_conn *t, struct sv_b
 		sv_limit_begin(t, b);
 	else if (sv_conn_out(t, 0, p, now) & SV_CONN_ANEW)
 		*b = none;
+	sv_conn_renumber(t, p);
 	sv_conn_note_ect(t, p);
 	sv_limit_note_first(l, t, p);
 	sv_limit_handshake(l, b, p, now);

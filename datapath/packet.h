@@ -56,6 +56,7 @@ typedef int64_t s64;
 #define SV_DIRTY_FLAGS 0x0008  /* TCP flags and reserved bits */
 #define SV_DIRTY_OPTION 0x0010 /* the feedback option came, went or changed: see `pack` */
 #define SV_DIRTY_AE 0x0020     /* with SV_DIRTY_FLAGS: the bit by which a SYN offers accurate ECN is to be 0 */
+#define SV_DIRTY_SEQ 0x0040
 
 /*
  * TCP's reserved bits, by which edges speak to one another on every packet (byte 12 of the header; the lowest bit of its

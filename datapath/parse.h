@@ -321,6 +321,13 @@ SV_FN int sv_parse(const u8 *data, const u8 *end, u32 frame_len, struct sv_packe
 	return SV_PARSE_NOT_IP;
 }
 
+/* Replace a 16-bit field of a TCP header, and its checksum. */
+SV_FN void sv_replace16(u8 *tcp, u32 at, u16 value)
+{
+	sv_put16(tcp + 16, sv_csum_update(sv_get16(tcp + 16), sv_get16(tcp + at), value));
+	sv_put16(tcp + at, value);
+}
+
 /*
  * Write the dirty fields of `p` into the frame it was parsed from, and repair the checksums incrementally. A TCP
  * checksum that offload left unfinished must be repaired by the kernel's own helper (bpf_l4_csum_replace) instead: only
@@ -341,15 +348,18 @@ SV_FN int sv_write_back(const struct sv_packet *p, u8 *data, u8 *end)
 		return SV_PARSE_SHORT;
 	if (ip[0] >> 4 != p->family)
 		return SV_PARSE_MALFORMED;
-	if (p->dirty & SV_DIRTY_WINDOW) {
+	if (p->dirty & (SV_DIRTY_WINDOW | SV_DIRTY_SEQ)) {
 		tcp = ip + p->ip_header_len;
 		if (p->proto != SV_PROTO_TCP)
 			return SV_PARSE_MALFORMED;
 		if (!SV_FITS(tcp, 20, end))
 			return SV_PARSE_SHORT;
-		word = sv_get16(tcp + 14);
-		sv_put16(tcp + 14, p->window);
-		sv_put16(tcp + 16, sv_csum_update(sv_get16(tcp + 16), word, p->window));
+		if (p->dirty & SV_DIRTY_WINDOW)
+			sv_replace16(tcp, 14, p->window);
+		if (p->dirty & SV_DIRTY_SEQ) {
+			sv_replace16(tcp, 4, (u16)(p->seq >> 16));
+			sv_replace16(tcp, 6, (u16)p->seq);
+		}
 	}
 	if (p->dirty & SV_DIRTY_ECN) {
 		word = sv_get16(ip);

@@ -177,6 +177,8 @@ SV_FN u32 sv_vcc_egress(struct sv_vcc *v, const struct sv_vcc_conf *conf, int li
 		}
 	}
 	sv_conn_note_ect(&v->conn, p);
+	if (!(class->flags & SV_CLASS_OBSERVE))
+		sv_conn_renumber(&v->conn, p);
 	if (class->flags & SV_CLASS_OFF) {
 		if (p->tcp_reserved)
 			p->dirty |= SV_DIRTY_FLAGS;

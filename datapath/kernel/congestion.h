@@ -155,7 +155,9 @@ __noinline int write_fields(struct __sk_buff *skb, const struct sv_packet *p)
 
 	if (!p)
 		return -1;
-	if (p->dirty & (SV_DIRTY_FLAGS | SV_DIRTY_OPTION) && p->proto != SV_PROTO_TCP)
+	if (p->dirty & (SV_DIRTY_FLAGS | SV_DIRTY_OPTION | SV_DIRTY_SEQ) && p->proto != SV_PROTO_TCP)
+		return -1;
+	if (p->dirty & SV_DIRTY_SEQ && replace_seq(skb, ip + p->ip_header_len, p->seq))
 		return -1;
 	if (p->dirty & (SV_DIRTY_WINDOW | SV_DIRTY_FLAGS) && p->proto == SV_PROTO_TCP && write_tcp(skb, p, ip + p->ip_header_len))
 		return -1;

@@ -172,7 +172,7 @@ static __always_inline void track(struct sv_fast *f, const struct sv_packet *p, 
 #define COPIED 0x2  /* and packets of it may have entries in `fast_copies` */
 
 /* A segment of the guest. */
-static __noinline int follow_out(struct sv_fast *f, const struct sv_packet *p, u64 now)
+static __noinline int follow_out(struct sv_fast *f, struct sv_packet *p, u64 now)
 {
 	u64 idle = idle_ns();
 	u32 found, end, repeats = 0;
@@ -248,6 +248,7 @@ int selvedge_fast_guest(struct __sk_buff *skb)
 	f = find_fast(p, skb->ifindex, 1);
 	if (!f)
 		return NEXT;
+	p->dirty = 0;
 	found = follow_out(f, p, bpf_ktime_get_ns());
 	if (f->charged & SV_CHARGED_OUTSIDE && f->flow.seen & SV_FLOW_SETTLED)
 		settle(f, skb->ifindex);
@@ -261,6 +262,8 @@ int selvedge_fast_guest(struct __sk_buff *skb)
 	}
 	if (found & REPEATS)
 		note_stamp(skb, f, p);
+	if (p->dirty & SV_DIRTY_SEQ && replace_seq(skb, SV_ETH_LEN + p->ip_header_len, p->seq))
+		return TC_ACT_SHOT;
 	return NEXT;
 }
 

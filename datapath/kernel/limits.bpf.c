@@ -115,7 +115,7 @@ __noinline int note_delay(u32 ifindex, u32 direction, u64 ns)
 	return 0;
 }
 
-/* Write what the laws change: the window, ECE, and the mark of the IP header. */
+/* Write what the laws change: the window, ECE, the number of a pure ACK, and the mark of the IP header. */
 static __noinline int write_limited(struct __sk_buff *skb, const struct sv_packet *p)
 {
 	u32 l4;
@@ -124,6 +124,8 @@ static __noinline int write_limited(struct __sk_buff *skb, const struct sv_packe
 		return 0;
 	l4 = SV_ETH_LEN + p->ip_header_len;
 	if (p->dirty & SV_DIRTY_WINDOW && replace_tcp(skb, l4, 14, p->window))
+		return -1;
+	if (p->dirty & SV_DIRTY_SEQ && replace_seq(skb, l4, p->seq))
 		return -1;
 	if (p->dirty & SV_DIRTY_FLAGS) {
 		u8 old[2];
@@ -210,7 +212,7 @@ static __noinline int recall(struct sv_limited *flow, const struct sv_packet *p,
  * each once per program. Both return result bits.
  */
 static __noinline u32 before_queue(struct sv_limiter *l, struct sv_limited *flow, const struct sv_limit *limit,
-				   const struct sv_packet *p, u64 now)
+				   struct sv_packet *p, u64 now)
 {
 	if (!l || !flow || !limit || !p)
 		return SV_NO_ROOM;

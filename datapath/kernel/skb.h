@@ -153,6 +153,16 @@ static __always_inline int replace_tcp(struct __sk_buff *skb, u32 l4, u32 at, u1
 	return bpf_l4_csum_replace(skb, l4 + 16, from, to, 2) || bpf_skb_store_bytes(skb, l4 + at, new, 2, 0);
 }
 
+/* The sequence number of the TCP header that begins at `l4`. Seldom needed, and so out of the way. */
+static __noinline int replace_seq(struct __sk_buff *skb, u32 l4, u32 seq)
+{
+	u32 old, new = bpf_htonl(seq);
+
+	if (bpf_skb_load_bytes(skb, l4 + 4, &old, 4))
+		return -1;
+	return bpf_l4_csum_replace(skb, l4 + 16, old, new, 4) || bpf_skb_store_bytes(skb, l4 + 4, &new, 4, 0);
+}
+
 /*
  * What a device has summed up of the packet (CHECKSUM_COMPLETE) must follow a change of the IPv6 header. IPv4's has a checksum of its
  * own, with which its sum stays the same.

@@ -21,6 +21,10 @@ use std::net::IpAddr;
 /// What the tunnel adds before a guest's IP packet, bytes: outer IPv4 or IPv6, UDP, VXLAN, inner Ethernet.
 const OVERHEAD_V4: u32 = 20 + 8 + 8 + 14;
 const OVERHEAD_V6: u32 = 40 + 8 + 8 + 14;
+/// The longest that the kernel lets a program make a frame which it will not cut, bytes: `SKB_MAX_ALLOC` with pages of 4 KB.
+const LONGEST_FRAME: u32 = 16_064;
+/// An Ethernet header, bytes.
+const ETHERNET: u32 = 14;
 /// What the tunnel to that address adds.
 pub(crate) fn overhead(peer: IpAddr) -> u32 {
     if peer.is_ipv4() {
@@ -116,6 +120,7 @@ pub(crate) fn resolve(
         OVERHEAD_V4
     };
     let mtu = uplinks.iter().map(|(_, i)| i.mtu).min().unwrap_or(1500);
+    let mtu = if config.plain { mtu } else { mtu.min(LONGEST_FRAME - ETHERNET) };
     let down = uplinks.iter().filter(|(_, i)| !i.up).map(|(_, i)| i.name.clone()).collect();
     let uplinks = uplinks.into_iter().map(|(ifindex, i)| (ifindex, i.name.clone())).collect();
     Ok(Resolved { uplinks, down, peers, ways: all_ways, guest_mtu: mtu.saturating_sub(overhead) })

@@ -389,8 +389,13 @@ impl Edge {
             false => Verdict::Forward,
         };
         match (&mut self.fastlane, from_guest) {
-            (Some(fastlane), Some(packet)) if verdict == Verdict::Forward => {
-                match fastlane.sent(now, id, slot, &packet, self.resending, stamp) {
+            (Some(fastlane), Some(mut packet)) if verdict == Verdict::Forward => {
+                packet.dirty = 0;
+                let need_not_leave = fastlane.sent(now, id, slot, &mut packet, self.resending, stamp);
+                if packet.dirty & wire::dirty::SEQ != 0 {
+                    (pkt.seq, pkt.dirty) = (packet.seq, pkt.dirty | wire::dirty::SEQ);
+                }
+                match need_not_leave {
                     true => Verdict::Drop(DropReason::UnderWay),
                     false => verdict,
                 }

@@ -42,6 +42,8 @@ pub mod dirty {
     pub const OPTION: u16 = 0x0010;
     /// With [`FLAGS`]: the bit by which a SYN offers accurate ECN (RFC 9768) is to be 0.
     pub const AE: u16 = 0x0020;
+    /// The sequence number of a pure ACK.
+    pub const SEQ: u16 = 0x0040;
 }
 
 /// TCP's reserved bits (byte 12 of its header), by which edges speak to one another; guests neither see nor set them.

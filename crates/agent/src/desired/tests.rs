@@ -168,6 +168,20 @@ fn what_is_missing_is_said() {
     }
 }
 
+/// The kernel refuses to make a longer frame of one that it will not cut.
+#[test]
+fn no_guest_has_packets_that_get_no_tunnel() {
+    let mut config = config();
+    let mut large = interfaces();
+    large.values_mut().for_each(|interface| interface.mtu = 65_535);
+    let guest_mtu = |config: &Config| resolve(config, &large, &BTreeMap::new()).unwrap().guest_mtu;
+    assert_eq!(guest_mtu(&config), 16_000);
+    config.peers[1].address = "fd99::2".parse().unwrap();
+    assert_eq!(guest_mtu(&config), 15_980);
+    config.plain = true;
+    assert_eq!(guest_mtu(&config), 65_535, "no tunnel");
+}
+
 #[test]
 fn each_peer_leaves_by_the_uplink_that_routes_name() {
     let mut config = config();

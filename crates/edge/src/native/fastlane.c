@@ -2,7 +2,7 @@
 /* Symbols of fastlane.h. */
 #include "fastlane.h"
 
-u32 sv_edge_fastlane_out(struct sv_fastlane *f, const struct sv_packet *p, u64 now);
+u32 sv_edge_fastlane_out(struct sv_fastlane *f, struct sv_packet *p, u64 now);
 u32 sv_edge_fastlane_in(struct sv_fastlane *f, struct sv_packet *p, u64 now);
 u32 sv_edge_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 dropped, u64 now);
 u32 sv_edge_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now);
@@ -11,7 +11,7 @@ u32 sv_edge_fastlane_due(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 
 int sv_edge_fastlane_again(const struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now);
 void sv_edge_fastlane_ack(const struct sv_fastlane *f, const struct sv_flow_key *k, struct sv_packet *p);
 
-u32 sv_edge_fastlane_out(struct sv_fastlane *f, const struct sv_packet *p, u64 now)
+u32 sv_edge_fastlane_out(struct sv_fastlane *f, struct sv_packet *p, u64 now)
 {
 	return sv_fastlane_out(f, p, now);
 }

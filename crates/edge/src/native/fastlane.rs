@@ -79,7 +79,7 @@ pub(crate) struct Copies {
 const _: () = assert!(size_of::<Copies>() == 24);
 
 extern "C" {
-    fn sv_edge_fastlane_out(f: *mut FastLane, p: *const Packet, now: u64) -> u32;
+    fn sv_edge_fastlane_out(f: *mut FastLane, p: *mut Packet, now: u64) -> u32;
     fn sv_edge_fastlane_in(f: *mut FastLane, p: *mut Packet, now: u64) -> u32;
     fn sv_edge_fastlane_notified(f: *mut FastLane, c: *mut Copies, p: *const Packet, dropped: u64, now: u64) -> u32;
     #[cfg(test)]
@@ -97,7 +97,7 @@ impl FastLane {
     }
 
     /// `sv_fastlane_out`. Returns [`ANEW`] and [`BEYOND`] bits.
-    pub(crate) fn outgoing(&mut self, packet: &Packet, now: Time) -> u32 {
+    pub(crate) fn outgoing(&mut self, packet: &mut Packet, now: Time) -> u32 {
         // SAFETY: both pointers come from references that outlive the call; the mirrors assert the layouts.
         unsafe { sv_edge_fastlane_out(self, packet, now.as_ns()) }
     }
@@ -188,11 +188,11 @@ mod tests {
     /// With so many segments outstanding, and the time.
     fn sent(segments: u32) -> (FastLane, Time) {
         let (mut lane, now) = (FastLane::default(), Time::from_ms(1));
-        lane.outgoing(&Packet { mss: MSS as u16, ..outgoing(ISS, 0, tcp::SYN) }, now);
+        lane.outgoing(&mut Packet { mss: MSS as u16, ..outgoing(ISS, 0, tcp::SYN) }, now);
         let mut answer = Packet { mss: MSS as u16, ..incoming(IRS, ISS + 1, tcp::SYN | tcp::ACK, false) };
         lane.incoming(&mut answer, now + RTT);
         for n in 0..segments {
-            lane.outgoing(&segment(n), now + RTT);
+            lane.outgoing(&mut segment(n), now + RTT);
         }
         (lane, now + RTT)
     }

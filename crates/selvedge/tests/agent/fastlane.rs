@@ -102,6 +102,31 @@ fn what_the_uplinks_queue_drops_is_sent_again_once() {
     assert!(counted(&world, 0, "RetransSegs") > before, "somebody must have");
 }
 
+/// Both ends' windows fall below what they have sent. Their pure ACKs then have numbers that the other end takes for old, and drops with
+/// what they acknowledge, unless the edge gives them the next one.
+#[test]
+fn connections_whose_windows_fall_at_both_ends_go_on() {
+    let Some(world) = world("fw", "[fastlane]", |_| {}) else { return };
+    world.configure(1, &format!("{LEARNING}\n[fastlane]"));
+    assert!(world.ctl(1, &["reload"]).status.success());
+    for host in [0, 1] {
+        world.succeed(&world.host(host), "tc qdisc add dev u0 root tbf rate 200mbit burst 64kb limit 90kb");
+    }
+    for round in 0..2 {
+        let spawn = |guest: usize, role: &str, n| {
+            world.spawn(&world.guest(guest), &format!("{role} 10.7.2.2:{} 6000000", 9000 + 10 * round + n))
+        };
+        let mut servers: Vec<_> = (0..8).map(|n| spawn(1, "both-server", n)).collect();
+        let clients: Vec<_> = (0..8).map(|n| spawn(0, "both-client", n)).collect();
+        let ended = clients.into_iter().filter_map(|mut client| client.wait().unwrap().success().then_some(())).count();
+        if ended < servers.len() {
+            servers.iter_mut().for_each(|server| drop(server.kill()));
+        }
+        servers.iter_mut().for_each(|server| drop(server.wait()));
+        assert_eq!(ended, servers.len(), "connections stand still");
+    }
+}
+
 /// What host 1 holds behind a hole was sent before the hole's packet is sent again. With a timestamp of later than that in front of it, the
 /// guest would take it for a duplicate of long ago, and drop it (PAWS).
 #[test]

@@ -140,3 +140,26 @@ fn guests_agree_on_classic_ecn() {
     let mut edge = Guarded::new(&Config::new(Class { observe: true, ..Class::default() }));
     assert_eq!(edge.out(syn(tcp::SYN, 0, 0, Some(7))).1.dirty & dirty::AE, 0, "who only observes leaves ECN as it is");
 }
+
+/// RFC 9293 section 3.10.4: an ACK without data has the next number, also where the guest believes that its window ends before it.
+#[test]
+fn a_pure_ack_behind_the_windows_end_gets_the_next_number() {
+    let number = |edge: &mut Guarded, flags, seq, payload| {
+        let sent = edge.out(segment(flags, seq, 1001, payload)).1;
+        (sent.seq, sent.dirty & dirty::SEQ != 0)
+    };
+    for observe in [false, true] {
+        let mut edge = opened(&Config::new(Class { observe, ..Class::default() }));
+        edge.out(segment(tcp::ACK, 1, 1001, 5000));
+        let next = if observe { (2000, false) } else { (5001, true) };
+        assert_eq!(number(&mut edge, tcp::ACK, 2000, 0), next, "observes: {observe}");
+        // What has data, ends something, or is a probe, which is to be old.
+        assert_eq!(number(&mut edge, tcp::ACK, 2000, 1000), (2000, false));
+        assert_eq!(number(&mut edge, tcp::ACK | tcp::RST, 2000, 0), (2000, false));
+        assert_eq!(number(&mut edge, tcp::ACK, 5000, 0), (5000, false));
+        // What is not behind, and what no window reaches.
+        for seq in [5001, 5002, 0x8000_0000] {
+            assert_eq!(number(&mut edge, tcp::ACK, seq, 0), (seq, false));
+        }
+    }
+}
