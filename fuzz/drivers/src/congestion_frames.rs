@@ -225,9 +225,11 @@ fn checksums_are_right(frame: &[u8], packet: &Packet) {
     assert_eq!(sum.finish(), 0, "the TCP checksum");
 }
 
-/// Congestion control may change the window, ECN in both headers, reserved bits and its option.
+/// Congestion control may change the window, ECN in both headers, reserved bits and its option; and the number of an ACK without data,
+/// which may become that of what comes next.
 fn same_but_for_congestion(before: &Packet, after: &Packet) {
     let neutral = |p: &Packet| Packet {
+        seq: 0,
         window: 0,
         ecn: 0,
         tcp_flags: p.tcp_flags & !(tcp::ECE | tcp::CWR),
@@ -242,6 +244,9 @@ fn same_but_for_congestion(before: &Packet, after: &Packet) {
         ..*p
     };
     assert_eq!(neutral(before), neutral(after));
+    let pure = before.payload == 0 && before.tcp_flags & (tcp::ACK | tcp::SYN | tcp::FIN | tcp::RST) == tcp::ACK;
+    let moved = after.seq.wrapping_sub(before.seq);
+    assert!(moved == 0 || (pure && (2..=1 << 30).contains(&moved)), "{} became {}", before.seq, after.seq);
     if before.tcp_flags & tcp::SYN != 0 {
         assert_eq!((before.tcp_flags, before.window), (after.tcp_flags, after.window), "SYNs negotiate by themselves");
     }
