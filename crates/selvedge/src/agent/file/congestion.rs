@@ -30,7 +30,8 @@ pub(super) struct CongestionTable {
     clamp: OrOff<Bytes>,
     /// Least window, at most the clamp; off: one segment, beside `[tenants]` two. Below a segment guests stall on their persist timer.
     floor: OrOff<Bytes>,
-    /// Drop segments that a guest sends beyond its window.
+    /// Drop segments that a guest sends beyond its window. MPTCP shares one window among its subflows and loses some so: `false` for such
+    /// guests.
     police: bool,
     /// Compute and report, but leave windows and ECN unchanged.
     observe: bool,
