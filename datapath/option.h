@@ -63,7 +63,7 @@ SV_FN u16 sv_option_flags(const struct sv_packet *p, u16 old)
  */
 SV_FN int sv_option_write_flags(const struct sv_packet *p, u8 *data, u8 *end)
 {
-	u16 ethertype = 0, old, changed;
+	u16 ethertype = 0;
 	u32 l2 = sv_ethernet_len(data, end, &ethertype);
 	u8 *tcp = data + l2 + p->ip_header_len;
 
@@ -75,10 +75,7 @@ SV_FN int sv_option_write_flags(const struct sv_packet *p, u8 *data, u8 *end)
 		return SV_PARSE_MALFORMED;
 	if (!SV_FITS(tcp, 20, end))
 		return SV_PARSE_SHORT;
-	old = sv_get16(tcp + 12);
-	changed = sv_option_flags(p, old);
-	sv_put16(tcp + 12, changed);
-	sv_put16(tcp + 16, sv_csum_update(sv_get16(tcp + 16), old, changed));
+	sv_replace16(tcp, 12, sv_option_flags(p, sv_get16(tcp + 12)));
 	return SV_PARSE_OK;
 }
 

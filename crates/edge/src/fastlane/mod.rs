@@ -117,7 +117,8 @@ impl FastLane {
         Counters { store_max: self.room.most(), ..self.counters }
     }
 
-    /// Follows a segment of flow `id` from the guest, and gives a pure ACK the number that it should have. True: it need not leave. `own`: it is the edge's. `stamp`: its TCP timestamp.
+    /// Follows a segment of flow `id` from the guest, and gives a pure ACK the number that it should have. True: it need not leave.
+    /// `own`: it is the edge's. `stamp`: its TCP timestamp.
     pub(crate) fn sent(
         &mut self,
         now: Time,
