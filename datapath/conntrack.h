@@ -37,12 +37,15 @@
 #define SV_CONN_FIRST 0x4000	  /* the guest's last segment went past the limiter's queue (sparse.h) */
 #define SV_CONN_ASKED 0x8000	  /* its handshake was kept, or recalled if it could be */
 
-/* sv_conn.life: whose end of the connection has ended; and how many rounds it is yet since it was followed from its middle on. */
+/* sv_conn.life: whose end of the connection has ended; how many rounds it is yet since it was followed from its middle on; whose SYN was signed. */
 #define SV_CONN_FIN_OUT 0x01
 #define SV_CONN_FIN_IN 0x02
 #define SV_CONN_FIN_BOTH 0x03
 #define SV_CONN_JOINED 0x1c
 #define SV_CONN_JOINED_ONE 0x04
+#define SV_CONN_SIGNED_OUT 0x20
+#define SV_CONN_SIGNED_IN 0x40
+#define SV_CONN_SIGNED 0x60
 
 struct sv_conn {
 	u64 progress;	 /* ns: when snd_una advanced last, or data became outstanding */
@@ -71,7 +74,7 @@ struct sv_conn {
 	u8 out_scale;
 	u8 dupacks;
 	u8 backoff;	 /* timeouts in a row */
-	u8 life;	 /* SV_CONN_FIN_*, SV_CONN_JOINED */
+	u8 life;	 /* SV_CONN_FIN_*, SV_CONN_JOINED, SV_CONN_SIGNED_* */
 };
 
 SV_ASSERT_SIZE(struct sv_conn, 80);
@@ -106,12 +109,18 @@ SV_FN u16 sv_conn_window_units(const struct sv_conn *t, const struct sv_packet *
 	return p->window && !units ? 1 : units;
 }
 
-/* Was the whole handshake seen, so that windows can be read? */
+/* Do signatures cover the connection's headers, so that who changes them ends it? Both ends must say so, or one would decide for the other. */
+SV_FN int sv_conn_signed(const struct sv_conn *t)
+{
+	return (t->life & SV_CONN_SIGNED) == SV_CONN_SIGNED;
+}
+
+/* Was the whole handshake seen, so that windows can be read, and may they be changed? */
 SV_FN int sv_conn_knows_scale(const struct sv_conn *t)
 {
 	u16 both = SV_CONN_IN_SYN | SV_CONN_OUT_SYN;
 
-	return (t->flags & both) == both;
+	return (t->flags & both) == both && !sv_conn_signed(t);
 }
 
 /*
@@ -166,8 +175,10 @@ SV_FN void sv_conn_set_mss(struct sv_conn *t, u32 mss)
 /* What a SYN says: the smaller of both MSS options counts. Returns SV_CONN_* changes. */
 SV_FN u32 sv_conn_note_syn(struct sv_conn *t, int out, u32 seq, u32 mss, u8 wscale)
 {
+	u8 is_signed = wscale == SV_WSCALE_SIGNED ? (out ? SV_CONN_SIGNED_OUT : SV_CONN_SIGNED_IN) : 0;
 	u8 shift = wscale ? (u8)sv_min32(wscale - 1u, 14) : 0;
 
+	t->life = (u8)((t->life & ~(out ? SV_CONN_SIGNED_OUT : SV_CONN_SIGNED_IN)) | is_signed);
 	t->flags &= (u16)~SV_CONN_ASKED; /* there will be a handshake to keep */
 	if (!mss)
 		mss = SV_CONN_DEFAULT_MSS;
@@ -465,7 +476,7 @@ SV_FN void sv_conn_renumber(const struct sv_conn *t, struct sv_packet *p)
 {
 	u32 behind = t->snd_nxt - p->seq;
 
-	if (!(t->flags & SV_CONN_SND) || p->payload || behind < 2 || behind > SV_CONN_MAX_FLIGHT ||
+	if (!(t->flags & SV_CONN_SND) || sv_conn_signed(t) || p->payload || behind < 2 || behind > SV_CONN_MAX_FLIGHT ||
 	    (p->tcp_flags & (SV_TCP_ACK | SV_TCP_SYN | SV_TCP_FIN | SV_TCP_RST)) != SV_TCP_ACK)
 		return;
 	p->seq = t->snd_nxt;

@@ -370,7 +370,7 @@ SV_FN u32 sv_limit_in(const struct sv_limit *l, s32 gradient, struct sv_conn *t,
 		}
 	}
 	sv_forget();
-	if (l->law == SV_LIMIT_DEM)
+	if (l->law == SV_LIMIT_DEM && !sv_conn_signed(t))
 		result |= sv_dem_ack(l, t->flags, p);
 	return result;
 }

@@ -79,6 +79,9 @@ typedef int64_t s64;
 #define SV_WIRE_PLAIN 1 /* without any tunnel, between edges that know of one another: as SV_WIRE_1 */
 #define SV_WIRE_2 2 /* version 2 of docs/wire.md: reports stand in a shim, the outer ECN field is the edges' */
 
+/* sv_packet.wscale of a SYN that is signed (RFC 2385, RFC 5925), whatever its own: signatures cover the window. */
+#define SV_WSCALE_SIGNED 0xff
+
 /* sv_packet.emit: packets that a stage wants sent besides this one. */
 #define SV_EMIT_FACK 0x01   /* to the fabric, before this packet: sv_vcc_fack */
 #define SV_EMIT_WINDOW 0x02 /* to the guest: sv_vcc_ack, once */
@@ -108,7 +111,7 @@ struct sv_packet {
 	u8 family;	   /* 4 or 6 */
 	u8 tcp_flags;	   /* SV_TCP_* */
 	u8 ecn;		   /* SV_ECN_* */
-	u8 wscale;	   /* window scale option of a SYN: shift + 1; 0: none */
+	u8 wscale;	   /* window scale option of a SYN: shift + 1; 0: none; SV_WSCALE_SIGNED */
 	u8 emit;	   /* SV_EMIT_* */
 	u8 truncated;	   /* 1: the IP length exceeds the bytes that are there */
 	u8 ip_header_len;  /* bytes, extension headers included */

@@ -140,7 +140,8 @@ SV_FN u32 sv_ethernet_len(const u8 *data, const u8 *end, u16 *ethertype)
 }
 
 /*
- * MSS (RFC 9293 section 3.7.1) and window scale (RFC 7323 section 2) of a SYN; `cur` is at the first option byte.
+ * MSS (RFC 9293 section 3.7.1) and window scale (RFC 7323 section 2) of a SYN, or that it is signed (RFC 2385 section 3.0, RFC
+ * 5925 section 2.2); `cur` is at the first option byte.
  * Includers that define SV_SYN_OPTIONS_APART call it themselves: the verifier would follow this loop anew on every way
  * through the headers.
  */
@@ -165,7 +166,9 @@ SV_FN void sv_parse_syn_options(const u8 *cur, const u8 *end, u32 len, struct sv
 			return;
 		if (opt[0] == 2 && size == 4 && SV_FITS(opt, 4, end))
 			p->mss = sv_get16(opt + 2);
-		if (opt[0] == 3 && size == 3 && SV_FITS(opt, 3, end))
+		if (opt[0] == 19 || opt[0] == 29)
+			p->wscale = SV_WSCALE_SIGNED;
+		if (opt[0] == 3 && size == 3 && p->wscale != SV_WSCALE_SIGNED && SV_FITS(opt, 3, end))
 			p->wscale = (opt[2] > 14 ? 14 : opt[2]) + 1; /* RFC 7323 section 2.3: larger means 14 */
 		off = sv_forget8(off + size); /* at most `len` */
 	}

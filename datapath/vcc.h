@@ -18,6 +18,7 @@
  *    segment is out, the receiver may delay its ACK, so 40 ms are added (as RFC 8985 section 7.2 does).
  *  - What arrives from a peer without AC/DC is left alone; laws that need its feedback have no effect.
  *  - A connection first seen under way is tracked and marked, but its windows, whose scale is unknown, are not changed.
+ *  - Nor are those of a connection whose ends both sign their headers (RFC 2385, RFC 5925). To the edge it is as datagrams are.
  *  - Beside shares (hygenicc.h) marks are frequent and windows near the least one, which is two segments there: of one, the guest would
  *    wait for the receiver's timer, and what it leaves goes to guests that do not.
  *  - Data segments never carry the option, whatever their size: it would keep them from merging in GRO. They are
@@ -256,7 +257,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 		p->tcp_reserved = 0;
 		p->dirty |= SV_DIRTY_FLAGS;
 	}
-	if (limited && limit->law == SV_LIMIT_DEM)
+	if (limited && limit->law == SV_LIMIT_DEM && !sv_conn_signed(&v->conn))
 		result |= sv_dem_ack(limit, v->conn.flags, p);
 	return result;
 }

@@ -2,7 +2,7 @@
 
 use crate::checksum::Sum;
 use crate::hidden;
-use crate::packet::{pack, proto, reserved, tcp, Packet};
+use crate::packet::{pack, proto, reserved, tcp, Packet, SIGNED};
 
 /// TCP options that a [`Packet`] does not carry because the edge never reads them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -177,7 +177,7 @@ fn tcp_header(packet: &Packet, options: &TcpOptions, out: &mut [u8; 60]) -> usiz
             put(&[2, 4]);
             put(&packet.mss.to_be_bytes());
         }
-        if packet.wscale != 0 {
+        if packet.wscale != 0 && packet.wscale != SIGNED {
             put(&[1, 3, 3, (packet.wscale - 1).min(14)]);
         }
         if options.sack_permitted && !dense {

@@ -21,4 +21,4 @@ pub use address::{address, words};
 pub use emit::{emit, emit_snapped, EmitError, TcpOptions};
 pub use flow::FlowKey;
 pub use frame::{parse, set_later_timestamp, timestamp, write_back, write_back_resized, ParseError};
-pub use packet::{dirty, ecn, pack, proto, reserved, tcp, v4, version, Packet};
+pub use packet::{dirty, ecn, pack, proto, reserved, tcp, v4, version, Packet, SIGNED};

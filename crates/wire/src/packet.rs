@@ -58,6 +58,9 @@ pub mod reserved {
     pub const PACK: u8 = 0x02;
 }
 
+/// [`Packet::wscale`] of a SYN that is signed (RFC 2385, RFC 5925); [`emit`](crate::emit) signs none.
+pub const SIGNED: u8 = 0xff;
+
 /// Values of [`Packet::pack`].
 pub mod pack {
     pub const NONE: u8 = 0;
@@ -115,7 +118,7 @@ pub struct Packet {
     pub tcp_flags: u8,
     /// ECN codepoint, [`ecn`].
     pub ecn: u8,
-    /// Window scale option of a SYN: shift + 1; 0: none.
+    /// Window scale option of a SYN: shift + 1; 0: none; [`SIGNED`].
     pub wscale: u8,
     /// What the edge asks to have sent besides this packet; drivers use `Edge::poll_transmit`.
     pub emit: u8,

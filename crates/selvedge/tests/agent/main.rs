@@ -44,6 +44,7 @@ mod reload;
 #[cfg(feature = "kernel")]
 mod reports;
 mod seen;
+mod signed;
 mod stacked;
 mod straight;
 mod tcx;
@@ -191,10 +192,13 @@ fn peer_process() {
         "forge" => pmtu::forge(address, bytes),
         "datagram-sink" | "datagram-source" => packets::peer(what == "datagram-sink", address, bytes),
         "sctp-server" | "sctp-client" => unusual::sctp_peer(what == "sctp-server", address, bytes),
-        "both-server" | "both-client" => {
-            let server = what == "both-server";
-            let mut stream =
-                if server { TcpListener::bind(address).unwrap().accept().unwrap().0 } else { connect(address) };
+        "both-server" | "both-client" | "signed-server" | "signed-client" => {
+            let server = what.ends_with("-server");
+            let mut stream = match server {
+                _ if what.starts_with("signed") => signed::stream(server, address),
+                true => TcpListener::bind(address).unwrap().accept().unwrap().0,
+                false => connect(address),
+            };
             stream.set_read_timeout(Some(WAIT)).unwrap();
             stream.set_write_timeout(Some(WAIT)).unwrap();
             // Short questions and answers first: here TCP has no ACK to send that carries no data.

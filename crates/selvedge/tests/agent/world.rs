@@ -377,8 +377,13 @@ impl World {
 
     /// Both guests send `bytes` at once, on one connection.
     pub(crate) fn exchange(&self, to: &str, bytes: u64) {
-        let mut server = self.spawn(&self.guest(1), &format!("both-server {to} {bytes}"));
-        let sent = self.spawn(&self.guest(0), &format!("both-client {to} {bytes}")).wait().unwrap().success();
+        self.exchange_as("both", to, bytes);
+    }
+
+    /// The same, in roles that begin with `role`.
+    pub(crate) fn exchange_as(&self, role: &str, to: &str, bytes: u64) {
+        let mut server = self.spawn(&self.guest(1), &format!("{role}-server {to} {bytes}"));
+        let sent = self.spawn(&self.guest(0), &format!("{role}-client {to} {bytes}")).wait().unwrap().success();
         if !sent {
             let _ = server.kill();
         }

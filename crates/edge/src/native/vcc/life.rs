@@ -141,6 +141,24 @@ fn guests_agree_on_classic_ecn() {
     assert_eq!(edge.out(syn(tcp::SYN, 0, 0, Some(7))).1.dirty & dirty::AE, 0, "who only observes leaves ECN as it is");
 }
 
+/// Signatures cover the window, numbers and flags. Both ends must have signed: the peer alone cannot lift the guest's law.
+#[test]
+fn headers_that_both_ends_sign_are_left_as_they_are() {
+    for (own, peer) in [(false, false), (true, false), (false, true), (true, true)] {
+        let scale = |signed| if signed { wire::SIGNED } else { 8 };
+        let mut edge = Guarded::new(&Config::default());
+        edge.out(Packet { wscale: scale(own), ..syn(tcp::SYN, 0, 0, None) });
+        edge.hear(Packet { wscale: scale(peer), ..syn(tcp::SYN | tcp::ACK, 1000, 1, None) });
+        edge.vcc.law.cwnd = 2 * MSS;
+        edge.out(segment(tcp::ACK, 1, 1001, 5000));
+        let (window, pure) = (edge.ack(1 + MSS, 60_000).window, edge.out(segment(tcp::ACK, 2000, 1001, 0)).1);
+        let left = (window == 60_000, pure.seq == 2000);
+        assert_eq!(left, (own && peer, own && peer), "signed by the guest: {own}, by its peer: {peer}");
+        edge.now = Time::from_secs(1);
+        assert_eq!(edge.tick_now() & EMIT_DUPACK == 0, own && peer);
+    }
+}
+
 /// RFC 9293 section 3.10.4: an ACK without data has the next number, also where the guest believes that its window ends before it.
 #[test]
 fn a_pure_ack_behind_the_windows_end_gets_the_next_number() {

@@ -137,6 +137,27 @@ fn frames_that_contradict_themselves_are_no_packets() {
     assert_eq!(patched(tcp_at + 26, 0).map(|p| (p.mss, p.wscale)), Ok((1460, 0)));
 }
 
+/// RFC 2385 section 3.0 and RFC 5925 section 2.2: a signature may stand before the window scale and behind it.
+#[test]
+fn signed_syns_are_told() {
+    let syn = Packet { mss: 1460, wscale: 8, ..segment(tcp::SYN, 99, 0, 0) };
+    let options = TcpOptions { timestamps: Some((1, 0)), ..TcpOptions::default() };
+    let good = wire::emit(&syn, &options).unwrap();
+    let told = |at: usize, option: &[u8]| {
+        let mut frame = good.clone();
+        frame[at..at + option.len()].copy_from_slice(option);
+        wire::parse(&frame).unwrap().wscale
+    };
+    let (scale, timestamps) = (34 + 20 + 4, 34 + 20 + 8);
+    for kind in [19, 29] {
+        assert_eq!(told(timestamps + 2, &[kind, 10]), wire::SIGNED);
+        assert_eq!(told(scale, &[kind, 12]), wire::SIGNED, "it covers the scale and a part of what follows");
+        assert_eq!(told(scale, &[kind, 4, 0, 0, 1, 3, 3, 7]), wire::SIGNED);
+        assert_eq!(told(timestamps + 2, &[kind, 11]), 8, "longer than the header: no option");
+    }
+    assert_eq!(told(timestamps + 2, &[20, 10]), 8);
+}
+
 const GUEST: [u32; 4] = v4([10, 0, 0, 1]);
 const PEER: [u32; 4] = v4([10, 0, 0, 2]);
 
