@@ -177,8 +177,10 @@ fn tcp_header(packet: &Packet, options: &TcpOptions, out: &mut [u8; 60]) -> usiz
             put(&[2, 4]);
             put(&packet.mss.to_be_bytes());
         }
-        if packet.wscale != 0 && packet.wscale != SIGNED {
-            put(&[1, 3, 3, (packet.wscale - 1).min(14)]);
+        match packet.wscale {
+            0 => {}
+            SIGNED => put(&[29, 4, 0, 0]),
+            scale => put(&[1, 3, 3, (scale - 1).min(14)]),
         }
         if options.sack_permitted && !dense {
             put(&[1, 1, 4, 2]);

@@ -58,7 +58,7 @@ pub mod reserved {
     pub const PACK: u8 = 0x02;
 }
 
-/// [`Packet::wscale`] of a SYN that is signed (RFC 2385, RFC 5925); [`emit`](crate::emit) signs none.
+/// [`Packet::wscale`] of a SYN that is signed (RFC 2385, RFC 5925). [`emit`](crate::emit) leaves the signature itself empty.
 pub const SIGNED: u8 = 0xff;
 
 /// Values of [`Packet::pack`].

@@ -193,7 +193,10 @@ impl Run {
             segment_size: if payload > 1448 && bits & 8 != 0 { 1448 } else { 0 },
             window: if bits & 16 != 0 { u16::from(bits >> 5) } else { input.u16() },
             mss: if syn { input.u16() } else { 0 },
-            wscale: if syn { input.u8() & 15 } else { 0 },
+            wscale: match if syn { input.u8() } else { 0 } {
+                0xf0.. => wire::SIGNED,
+                scale => scale & 15,
+            },
             ecn: if words & 0x80 != 0 { ecn::CE } else { words >> 4 & 3 },
             tcp_reserved: if reports { tcp_reserved | reserved::PACK } else { tcp_reserved },
             pack: if reports { pack::OK } else { pack::NONE },

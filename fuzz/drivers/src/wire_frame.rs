@@ -27,7 +27,7 @@ fn headers_fit(packet: &Packet, frame: &[u8]) {
     let headers = 14 + usize::from(packet.ip_header_len) + usize::from(packet.l4_header_len);
     assert!(headers <= frame.len(), "{headers} bytes of headers in a frame of {}", frame.len());
     assert!(matches!(packet.proto, proto::TCP | proto::UDP) && matches!(packet.family, 4 | 6));
-    assert!(packet.ecn <= 3 && packet.wscale <= 15 && packet.truncated <= 1);
+    assert!(packet.ecn <= 3 && (packet.wscale <= 15 || packet.wscale == wire::SIGNED) && packet.truncated <= 1);
     assert_eq!((packet.dirty, packet.has_cell, packet.emit), (0, 0, 0), "metadata that no frame carries");
 }
 
