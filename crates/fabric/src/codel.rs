@@ -42,12 +42,14 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Picked {
     pub marked: u64,
-    /// Octets that have left the queue without being sent.
+    /// Octets that have left the queue without being sent, and the sum of them times the time that they waited, in byte-picoseconds.
     pub dropped_bytes: u64,
+    pub dropped_byte_time: u128,
 }
 
 /// A port as the law sees it.
 struct Port<'a, T, S> {
+    now: u64,
     packets: &'a mut Packets,
     take: T,
     seen: S,
@@ -75,7 +77,12 @@ impl<T: FnMut(&mut Packets) -> Option<PacketId>, S: FnMut(PacketId, Fate)> Queue
         };
         match fate {
             Fate::Marked => self.picked.marked += 1,
-            Fate::Dropped => self.picked.dropped_bytes += u64::from(self.packets.hop(id).wire_len),
+            Fate::Dropped => {
+                let hop = self.packets.hop(id);
+                self.picked.dropped_bytes += u64::from(hop.wire_len);
+                self.picked.dropped_byte_time +=
+                    u128::from(hop.wire_len) * u128::from(self.now.saturating_sub(hop.at_ps));
+            }
             Fate::Passed => {}
         }
         (self.seen)(id, fate);
@@ -99,7 +106,7 @@ impl State {
         seen: impl FnMut(PacketId, Fate),
     ) -> (Option<PacketId>, Picked) {
         let Codel { target, interval, drop } = self.config;
-        let mut port = Port { packets, take, seen, backlog, drop, picked: Picked::default() };
+        let mut port = Port { now, packets, take, seen, backlog, drop, picked: Picked::default() };
         let sent = self.law.pop(&aqm::Codel { target, interval, mtu: None }, Time::from_ps(now), &mut port);
         (sent, port.picked)
     }

@@ -361,7 +361,7 @@ impl Fabric {
     pub fn begin_measurement(&mut self, now: Time) {
         for id in 0..self.ports.len() {
             self.advance(id as PortId, now.as_ps());
-            self.ports[id].begin_measurement();
+            self.ports[id].begin_measurement(now.as_ps(), &self.packets);
         }
     }
 
@@ -383,9 +383,15 @@ impl Fabric {
     pub fn notify_stats(&self, port: PortId) -> NotifyStats {
         self.ports[port as usize].notify_stats()
     }
-    /// Time that a port spent sending in the measured part.
-    pub fn busy(&self, port: PortId) -> Time {
-        self.ports[port as usize].busy()
+    /// Time that a port spent sending in the measured part, up to now.
+    pub fn busy(&mut self, port: PortId, now: Time) -> Time {
+        self.advance(port, now.as_ps());
+        self.ports[port as usize].busy(now.as_ps())
+    }
+    /// What waited at a port or was being sent, over time, in the measured part up to now: byte-picoseconds.
+    pub fn byte_time(&mut self, port: PortId, now: Time) -> u128 {
+        self.advance(port, now.as_ps());
+        self.ports[port as usize].byte_time(now.as_ps(), &self.packets)
     }
     /// Octets that wait at a port or are being sent.
     pub fn queue_bytes(&mut self, port: PortId, now: Time) -> u64 {

@@ -294,7 +294,8 @@ impl Fabric {
         for _ in 0..victims {
             let port = &mut self.ports[port_id as usize];
             let before = port.occupancy;
-            let Some(victim) = port.evict_behind(rank, &self.packets) else { return };
+            let now = scheduler.now().as_ps();
+            let Some(victim) = port.evict_behind(rank, now, &self.packets) else { return };
             self.nodes[node].held -= before - port.occupancy;
             self.notify(victim, self.packets.body(victim).came, scheduler);
             self.lose(victim);

@@ -6,7 +6,7 @@ use crate::codel::{mark, Fate};
 use crate::config::{Aqm, Serialiser};
 use crate::dre::Dre;
 use crate::notify::NotifyStats;
-use crate::packet::{List, PacketId, Packets, MAX_HOPS};
+use crate::packet::{Hop, List, PacketId, Packets, MAX_HOPS};
 use rustc_hash::FxHashMap;
 use sim::Stream;
 use topology::NodeId;
@@ -23,8 +23,6 @@ pub struct PortStats {
     pub dropped_packets: u64,
     pub dropped_bytes: u64,
     pub marked_packets: u64,
-    /// Sum over packets of bytes times time in the port (queue and transmission), in byte-picoseconds, measured part.
-    pub byte_time: u128,
     /// Longest queue in bytes, measured part.
     pub queue_max: u64,
 }
@@ -61,8 +59,17 @@ pub(crate) struct Port {
     extras: Option<Box<Extras>>,
 
     pub lost: Lost,
-    /// Octets sent before the measured part.
-    unmeasured_bytes: u64,
+    before: Unmeasured,
+}
+
+/// Of the time before the measured part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unmeasured {
+    /// Octets whose sending began then, and how long the last of them took after it, ps.
+    bytes: u64,
+    after_ps: u64,
+    /// See [`Port::byte_time`].
+    byte_time: u128,
 }
 
 /// Changed with every packet.
@@ -72,15 +79,25 @@ pub(crate) struct Sent {
     pub packets: u64,
     pub bytes: u64,
     pub queue_max: u64,
-    /// Lower and upper half of [`PortStats::byte_time`].
+    /// Lower and upper half of [`byte_time`](Self::byte_time).
     byte_time: [u64; 2],
 }
 
 impl Sent {
     #[inline]
     fn add_byte_time(&mut self, more: u128) {
-        let sum = (u128::from(self.byte_time[1]) << 64 | u128::from(self.byte_time[0])) + more;
+        self.set_byte_time(self.byte_time() + more);
+    }
+    #[inline]
+    fn set_byte_time(&mut self, sum: u128) {
         self.byte_time = [sum as u64, (sum >> 64) as u64];
+    }
+
+    /// Sum over packets that have begun to leave, or were taken out of the queue, of bytes times time in the port, transmission included, in
+    /// byte-picoseconds.
+    #[inline]
+    fn byte_time(&self) -> u128 {
+        u128::from(self.byte_time[1]) << 64 | u128::from(self.byte_time[0])
     }
 }
 
@@ -189,7 +206,7 @@ impl Port {
             classes: classes.map(Box::new),
             extras: None,
             lost: Lost::default(),
-            unmeasured_bytes: 0,
+            before: Unmeasured::default(),
         }
     }
 
@@ -353,14 +370,16 @@ impl Port {
         let (next, picked) = self.classes.as_mut()?.pop(at, self.serialiser.rate, self.occupancy, packets);
         self.lost.marked_packets += picked.marked;
         self.occupancy -= picked.dropped_bytes;
+        self.sent.add_byte_time(picked.dropped_byte_time);
         next
     }
 
     /// Takes out a packet that ranks behind `rank`: it is dropped for one that came later.
-    pub(crate) fn evict_behind(&mut self, rank: u32, packets: &Packets) -> Option<PacketId> {
+    pub(crate) fn evict_behind(&mut self, rank: u32, now: u64, packets: &Packets) -> Option<PacketId> {
         let id = self.classes.as_mut()?.evict_behind(rank)?;
         let bytes = u64::from(packets.hop(id).wire_len);
         self.occupancy -= bytes;
+        self.sent.add_byte_time(waited(packets.hop(id), now));
         self.lost.add(bytes);
         Some(id)
     }
@@ -419,9 +438,26 @@ impl Port {
         Time::from_ps(self.waiting(packets).map(|id| self.serialiser.tx_ps(u64::from(packets.hop(id).wire_len))).sum())
     }
 
-    /// Time that the port spent sending in the measured part.
-    pub(crate) fn busy(&self) -> Time {
-        Time::from_ps(self.serialiser.tx_ps(self.sent.bytes - self.unmeasured_bytes))
+    /// Time that the port spent sending in the measured part up to `now`, to which it must have been advanced.
+    pub(crate) fn busy(&self, now: u64) -> Time {
+        let all = self.before.after_ps + self.serialiser.tx_ps(self.sent.bytes - self.before.bytes);
+        Time::from_ps(all.saturating_sub(self.after_ps(now)))
+    }
+
+    /// How long the packet being sent takes after `now`, ps.
+    fn after_ps(&self, now: u64) -> u64 {
+        self.busy_until.saturating_sub(now)
+    }
+
+    /// What the port has held in the measured part up to `now`, to which it must have been advanced, in byte-picoseconds.
+    pub(crate) fn byte_time(&self, now: u64, packets: &Packets) -> u128 {
+        self.byte_time_of_all(now, packets) - self.before.byte_time
+    }
+
+    /// The same from the port's beginning on.
+    fn byte_time_of_all(&self, now: u64, packets: &Packets) -> u128 {
+        let waiting: u128 = self.waiting(packets).map(|id| waited(packets.hop(id), now)).sum();
+        self.sent.byte_time() + waiting - u128::from(self.sending) * u128::from(self.after_ps(now))
     }
 
     /// What has waited is sent faster from now on: see [`crate::Fabric::let_catch_up`].
@@ -444,22 +480,22 @@ impl Port {
     }
 
     pub(crate) fn stats(&self) -> PortStats {
-        let Sent { packets, bytes, queue_max, byte_time: [low, high] } = self.sent;
+        let Sent { packets, bytes, queue_max, .. } = self.sent;
         PortStats {
             tx_packets: packets,
             tx_bytes: bytes,
             dropped_packets: self.lost.packets,
             dropped_bytes: self.lost.bytes,
             marked_packets: self.lost.marked_packets,
-            byte_time: u128::from(high) << 64 | u128::from(low),
             queue_max,
         }
     }
 
-    /// The measured part begins. The port must have been advanced to now.
-    pub(crate) fn begin_measurement(&mut self) {
-        self.unmeasured_bytes = self.sent.bytes;
-        (self.sent.byte_time, self.sent.queue_max) = ([0; 2], self.occupancy);
+    /// The measured part begins `now`, to which the port must have been advanced.
+    pub(crate) fn begin_measurement(&mut self, now: u64, packets: &Packets) {
+        let byte_time = self.byte_time_of_all(now, packets);
+        self.before = Unmeasured { bytes: self.sent.bytes, after_ps: self.after_ps(now), byte_time };
+        self.sent.queue_max = self.occupancy;
     }
 
     pub(crate) fn rate_and_delay(&self) -> (BitRate, Time) {
@@ -478,6 +514,7 @@ impl Port {
     /// Takes everything out of queue and wire: the link has failed.
     pub(crate) fn clear(&mut self, now: u64, packets: &mut Packets, mut slots: Option<&mut Vec<u32>>) {
         let (mut bytes, mut count) = (0, 0);
+        self.sent.set_byte_time(self.byte_time_of_all(now, packets));
         let waiting = |port: &mut Port, packets: &mut Packets| {
             port.queue.pop(packets).or_else(|| port.classes.as_mut()?.evict(packets))
         };
@@ -495,6 +532,11 @@ impl Port {
         self.sending = 0;
         self.busy_until = now;
     }
+}
+
+/// Bytes times time of a packet that waits.
+fn waited(hop: &Hop, now: u64) -> u128 {
+    u128::from(hop.wire_len) * u128::from(now.saturating_sub(hop.at_ps))
 }
 
 /// By port, how many of those before it leave the same node for the same next one.

@@ -103,6 +103,23 @@ fn drop_tail_keeps_what_fits() {
     assert_eq!(stats.queue_max, 5 * u64::from(FULL));
 }
 
+/// Four packets wait when the measured part begins, half-way through the first, and when it is looked at half-way through the third.
+#[test]
+fn what_waits_and_what_is_half_sent_counts_for_its_time_in_the_measured_part() {
+    let mut net = Net::new(&one_switch(2), SwitchConfig::default());
+    (0..4).for_each(|_| net.send(packet(0, 1)));
+    let half = Time::from_ps(TX.as_ps() / 2);
+    let held = |halves: u64| u128::from(FULL) * u128::from(half.as_ps() * halves);
+    assert_eq!(net.fabric.byte_time(0, half), held(4));
+    net.fabric.begin_measurement(half);
+    assert_eq!((net.fabric.busy(0, half), net.fabric.byte_time(0, half)), (Time::ZERO, 0));
+    let later = half + TX * 2;
+    assert_eq!((net.fabric.busy(0, later), net.fabric.byte_time(0, later)), (TX * 2, held(4 + 6 + 2)));
+    let at_end = TX * 10;
+    assert_eq!((net.fabric.busy(0, at_end), net.fabric.byte_time(0, at_end)), (TX * 3 + half, held(4 + 6 + 4 + 2)));
+    assert_eq!((net.fabric.stats(0).queue_max, net.drain().len()), (4 * u64::from(FULL), 4));
+}
+
 #[test]
 fn a_port_takes_alpha_times_what_is_free() {
     // Total T, alpha 1, one busy port: it may grow until it holds as much as is free, half of T.
@@ -443,8 +460,8 @@ fn a_port_that_catches_up_hurries_what_has_waited() {
     // The switch's port is the slower one for what came faster.
     let first = TX * 2 + DELAY * 2;
     assert_eq!(at, [first, first + TX, first + TX * 2]);
-    assert_eq!(net.fabric.busy(0), TX * 3, "it is as busy as its rate says");
     let begun = net.scheduler.now();
+    assert_eq!(net.fabric.busy(0, begun), TX * 3, "it is as busy as its rate says");
     (0..2).for_each(|_| net.send(packet(0, 1)));
     net.fabric.queue_bytes(0, begun + TX + hurried);
     assert_eq!(net.fabric.queue_bytes(0, begun + TX + hurried), 0, "the second needed less");

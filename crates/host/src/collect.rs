@@ -5,26 +5,30 @@ use crate::experiment::Experiment;
 use crate::network::{Host, Network};
 use crate::outcome::{HostRecord, Outcome, PortRecord};
 use crate::sampling::Sampling;
-use fabric::PortStats;
 use units::Time;
 
 /// Port and CPU figures of the measured part of a run.
 #[derive(Debug)]
 pub(crate) struct Measured {
     until: Time,
-    /// Per port: time spent sending, and statistics of the queue.
-    ports: Vec<(Time, PortStats)>,
+    ports: Vec<MeasuredPort>,
     /// Per host: transmitting and receiving core.
     cpu: Vec<(Time, Time)>,
+}
+
+#[derive(Debug)]
+struct MeasuredPort {
+    busy: Time,
+    byte_time: u128,
+    queue_max_bytes: u64,
 }
 
 impl Measured {
     /// The measured part ends now.
     pub(crate) fn until(until: Time, net: &mut Network<'_>) -> Measured {
         let ports = (0..net.fabric.n_ports() as u32).map(|port| {
-            // Starts transmissions that were due.
-            net.queue_bytes(port);
-            (net.busy(port), net.stats(port))
+            let (busy, byte_time) = (net.busy(port), net.byte_time(port));
+            MeasuredPort { busy, byte_time, queue_max_bytes: net.stats(port).queue_max }
         });
         let ports = ports.collect();
         Measured { until, ports, cpu: net.hosts.iter().map(|h| (h.tx_cpu_busy, h.rx_cpu_busy)).collect() }
@@ -84,7 +88,7 @@ fn ports(net: &mut Network<'_>, sampling: &mut Sampling, measured: &Measured) ->
         let l = &topology.links[link as usize];
         let (from, to) = if forward { (l.a, l.b) } else { (l.b, l.a) };
         let stats = net.stats(port as u32);
-        let (busy, within) = &measured.ports[port];
+        let within = &measured.ports[port];
         ports.push(PortRecord {
             name: format!("{}-{}", name(from), name(to)),
             link,
@@ -95,9 +99,9 @@ fn ports(net: &mut Network<'_>, sampling: &mut Sampling, measured: &Measured) ->
             dropped_bytes: stats.dropped_bytes,
             marked_packets: stats.marked_packets,
             notifications: net.notify_stats(port as u32),
-            utilisation: share(busy.as_secs_f64()).min(1.0),
+            utilisation: share(within.busy.as_secs_f64()).min(1.0),
             queue_mean_bytes: share(within.byte_time as f64 / 1e12),
-            queue_max_bytes: within.queue_max,
+            queue_max_bytes: within.queue_max_bytes,
             queue_series: std::mem::take(&mut sampling.queues[port]),
             utilisation_series: std::mem::take(&mut sampling.utilisation[port]),
         });

@@ -67,7 +67,7 @@ impl Driver {
         let m = &mut self.measure;
         for port in 0..self.fabric.n_ports() {
             let queue = self.fabric.queue_bytes(port as u32, now);
-            let busy = self.fabric.busy(port as u32);
+            let busy = self.fabric.busy(port as u32, now);
             if !m.first && m.queue[port].len() < MAX_SAMPLES {
                 m.queue[port].push(queue.min(u64::from(u32::MAX)) as u32);
                 let since = busy.saturating_sub(m.busy_before[port]).as_secs_f64();
@@ -91,10 +91,8 @@ impl Driver {
         self.measure = Measure { generation: m.generation.wrapping_add(1), ..Measure::new(self.fabric.n_ports()) };
         let mut ports = Vec::with_capacity(self.fabric.n_ports());
         for port in 0..self.fabric.n_ports() {
-            // Starts what was due.
-            self.fabric.queue_bytes(port as u32, now);
+            let (busy, byte_time) = (self.fabric.busy(port as u32, now), self.fabric.byte_time(port as u32, now));
             let stats = self.fabric.stats(port as u32);
-            let busy = self.fabric.busy(port as u32);
             let (link, forward) = ((port / 2) as u32, port % 2 == 0);
             let l = &topology.links[link as usize];
             let (from, to) = if forward { (l.a, l.b) } else { (l.b, l.a) };
@@ -111,7 +109,7 @@ impl Driver {
                 marked_packets: stats.marked_packets - before.marked_packets,
                 notifications: self.fabric.notify_stats(port as u32).since(notified),
                 utilisation: share(busy.as_secs_f64()).min(1.0),
-                queue_mean_bytes: share(stats.byte_time as f64 / 1e12),
+                queue_mean_bytes: share(byte_time as f64 / 1e12),
                 queue_max_bytes: stats.queue_max,
                 queue_series: m.queue.get_mut(port).map(std::mem::take).unwrap_or_default(),
                 utilisation_series: m.utilisation.get_mut(port).map(std::mem::take).unwrap_or_default(),

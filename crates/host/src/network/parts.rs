@@ -92,9 +92,15 @@ impl Network<'_> {
         let now = self.now();
         self.at(port, |fabric| fabric.queue_bytes(port, now))
     }
-    /// Time that a port spent sending in the measured part.
+    /// Time that a port spent sending in the measured part, up to now.
     pub(crate) fn busy(&mut self, port: PortId) -> Time {
-        self.at(port, |fabric| fabric.busy(port))
+        let now = self.now();
+        self.at(port, |fabric| fabric.busy(port, now))
+    }
+    /// What it held in the measured part up to now, byte-picoseconds.
+    pub(crate) fn byte_time(&mut self, port: PortId) -> u128 {
+        let now = self.now();
+        self.at(port, |fabric| fabric.byte_time(port, now))
     }
     pub(crate) fn notify_stats(&mut self, port: PortId) -> NotifyStats {
         self.at(port, |fabric| fabric.notify_stats(port))
