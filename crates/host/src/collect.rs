@@ -38,6 +38,7 @@ impl Measured {
 /// What a run yields that lasted until `ended_at`.
 pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measured, ended_at: Time) -> Outcome {
     let steps = apps.steps(apps.transport.net.experiment.duration);
+    let draws_arrivals = apps.draw_arrivals();
     let (probes, probes_lost) = apps.probes.answered(ended_at);
     let transport = apps.transport;
     let mut net = transport.net;
@@ -51,6 +52,7 @@ pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measure
         rtt_samples: transport.notes.rtt_samples,
         sample_every: net.experiment.record.sample_every,
         steps,
+        draws_arrivals,
         goodput_series: sampling.goodput.into_iter().collect(),
         window_series: sampling.windows.into_iter().collect(),
         flowcell_disorder: transport.notes.disorder.into_counts(),

@@ -33,7 +33,7 @@ impl Schedules {
 
     /// The edge of a host before any controller has spoken: all trees in equal shares.
     pub(crate) fn edge(&self, experiment: &Experiment, host: u32) -> Edge {
-        let seed = Stream::new(experiment.seed, u64::from(host), Purpose::Edge).next_u64();
+        let seed = seed(experiment, host);
         let plain = &experiment.hosts.plain;
         let limiter = experiment.edge.limiter.as_ref().filter(|limiter| limiter.has(host));
         let limits = limiter.map(|l| l.classes.iter().map(|c| c.law).collect()).unwrap_or_default();
@@ -60,7 +60,7 @@ impl Schedules {
         match experiment.edge.discovery {
             _ if experiment.edge.hidden => edge.set_default_schedule(&GUESSED),
             Some(_) => edge.set_default_schedule(&GUESSED),
-            None => edge.set_default_schedule(&self.all),
+            None => edge.set_default_schedule(&turned(experiment, host, &self.all)),
         }
         for &other in plain {
             set_schedule(&mut edge, experiment, other, &[]);
@@ -99,6 +99,7 @@ impl Schedules {
                     continue;
                 }
                 for host in topology.hosts_of(src).filter(|host| !plain.contains(host)) {
+                    let labels = turned(net.experiment, host, &labels);
                     for to in topology.hosts_of(dst).filter(|host| !plain.contains(host)) {
                         set_schedule(&mut net.hosts[host as usize].edge, net.experiment, to, &labels);
                     }
@@ -107,6 +108,21 @@ impl Schedules {
             }
         }
     }
+}
+
+fn seed(experiment: &Experiment, host: u32) -> u64 {
+    Stream::new(experiment.seed, u64::from(host), Purpose::Edge).next_u64()
+}
+
+/// Schemes that keep states of paths begin with the first one of a schedule. Where each host had the same first one, all would
+/// begin there.
+fn turned(experiment: &Experiment, host: u32, labels: &[u16]) -> Vec<u16> {
+    let mut labels = labels.to_vec();
+    if experiment.edge.balance.keeps().is_some() && !labels.is_empty() {
+        let by = seed(experiment, host) % labels.len() as u64;
+        labels.rotate_left(by as usize);
+    }
+    labels
 }
 
 /// For all guests of the host `to`.

@@ -153,6 +153,8 @@ pub struct Outcome {
     pub sample_every: Time,
     /// Per workload, when flows join and leave, see [`crate::workload::Source::steps`].
     pub steps: Vec<Vec<Time>>,
+    /// Per workload: flows arrive at random, so that a run may have none ([`crate::workload::Source::draws_arrivals`]).
+    pub draws_arrivals: Vec<bool>,
     /// Goodput of each flow of unbounded size per sampling interval from its start to the run's end, bytes:
     /// `[flow][interval]`.
     pub goodput_series: Vec<(u32, Vec<u64>)>,

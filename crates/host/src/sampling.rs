@@ -87,8 +87,9 @@ impl Sampling {
         let net = &apps.transport.net;
         let hosts = net.hosts.len() as u32;
         for (host, to) in (0..hosts).flat_map(|host| (0..hosts).map(move |to| (host, to))) {
-            let states = net.hosts[host as usize].edge.paths_to(&guest_address(to, 0));
-            let paths: Vec<u32> = states.map(|(_, path)| path.weight).collect();
+            let mut states: Vec<_> = net.hosts[host as usize].edge.paths_to(&guest_address(to, 0)).collect();
+            states.sort_by_key(|(label, _)| *label);
+            let paths: Vec<u32> = states.iter().map(|(_, path)| path.weight).collect();
             if !paths.is_empty() {
                 self.weights.push(Weights { at: net.now(), host, to, paths });
             }

@@ -68,6 +68,11 @@ impl<'a> Apps<'a> {
         self.sources.iter().map(|source| source.steps(until)).collect()
     }
 
+    /// Per workload: do its flows arrive at random?
+    pub(crate) fn draw_arrivals(&self) -> Vec<bool> {
+        self.sources.iter().map(|source| source.draws_arrivals()).collect()
+    }
+
     /// One NAPI poll of a host.
     pub(crate) fn poll(&mut self, host: u32, generation: u16) {
         if !self.transport.net.begin_poll(host, generation) {

@@ -59,7 +59,9 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
     for (i, name) in names.iter().enumerate() {
         if !names[..i].contains(name) {
             let of_name = |f: &FlowRecord| names.get(usize::from(f.class)) == Some(name);
-            workload(&mut summary, outcomes, name, &of_name, warmup, buckets);
+            // Of a seed without any, the count is 0 and not unknown.
+            let may_have_none = outcomes.iter().any(|o| o.draws_arrivals.get(i) == Some(&true));
+            workload(&mut summary, outcomes, (name, may_have_none), &of_name, warmup, buckets);
             let found = outcomes.iter().map(|o| steps(o, i as u16, warmup)).collect::<Option<Vec<_>>>();
             put_steps(&mut summary, name, &found.unwrap_or_default());
         }
@@ -81,7 +83,7 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
 fn workload(
     summary: &mut Summary,
     outcomes: &[&Outcome],
-    name: &str,
+    (name, may_have_none): (&str, bool),
     of_name: &dyn Fn(&FlowRecord) -> bool,
     warmup: Time,
     buckets: &Buckets,
@@ -90,9 +92,11 @@ fn workload(
     let bounded = |f: &FlowRecord| of_name(f) && f.size.is_some() && f.start >= warmup;
     let within = |low: u64, high: u64| move |f: &FlowRecord| f.size.is_some_and(|s| s > low && s <= high);
     let fct = fct_ms(outcomes, &bounded);
-    if fct.count() > 0 {
+    if fct.count() > 0 || may_have_none {
         summary.put(format!("{name}.flows"), fct.count() as f64 / runs, "count");
         summary.put(format!("{name}.unfinished"), fct.unfinished() as f64 / runs, "count");
+    }
+    if fct.count() > 0 {
         summary.put_tail(&format!("{name}.fct_ms"), &fct, "ms");
         put_pairs(summary, outcomes, name, &bounded);
         connections(summary, outcomes, name, &bounded);

@@ -51,6 +51,16 @@ fn completion_times_with_unfinished_flows() {
 }
 
 #[test]
+fn a_run_into_which_no_flow_was_drawn_has_none() {
+    let drawn = |flows| Outcome { draws_arrivals: vec![true, false], ..ended(flows) };
+    let (none, one) = (drawn(vec![]), drawn(vec![flow(0, Some(50_000), MS * 5, Some(MS * 6))]));
+    near(&of(&none, Time::ZERO), "mice.flows", 0.0);
+    near(&of(&none, Time::ZERO), "mice.unfinished", 0.0);
+    assert_eq!(of(&none, Time::ZERO).get("elephants.flows"), None);
+    near(&of(&one, Time::ZERO), "mice.flows", 1.0);
+}
+
+#[test]
 fn pairs_of_hosts_differ_by_their_mean_times() {
     // Of ten flows each the first pair takes 2 ms, the second 6, of which one more never ends.
     let pair = |dst, ms: u64| FlowRecord { dst, ..flow(0, Some(50_000), MS * 5, Some(MS * (5 + ms))) };

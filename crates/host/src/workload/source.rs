@@ -287,6 +287,11 @@ impl Source {
         self.staircase.map(|staircase| staircase.steps(end)).unwrap_or_default()
     }
 
+    /// Flows arrive at random, so that there may be none.
+    pub fn draws_arrivals(&self) -> bool {
+        matches!(self.generator, Generator::Poisson(_) | Generator::FanOut(_))
+    }
+
     /// How many listed flows were left out because they start too late.
     pub fn past_end(&self) -> u64 {
         self.past_end
