@@ -235,6 +235,17 @@ pub(crate) fn explain(message: &str, also: &[String]) -> (String, String, Option
     if message.starts_with("invalid length ") && message.contains(", expected struct ") {
         return ("found a list".to_owned(), "write a table".to_owned(), None);
     }
+    // An enum whose variants have tables of their own or none.
+    if message == "wanted string or table" {
+        return ("found neither a word nor a table".to_owned(), "write a word or a table".to_owned(), None);
+    }
+    if message.starts_with("wanted exactly 1 element, ") {
+        return (
+            "found a table that has not one key".to_owned(),
+            "write a word, or one key with its table".to_owned(),
+            None,
+        );
+    }
     (message.trim_end().replace('\n', ", "), String::new(), None)
 }
 
@@ -257,6 +268,12 @@ mod tests {
     fn what_is_expected_is_said_in_the_words_of_the_file() {
         for (message, problem, remedy) in [
             ("invalid type: map, expected a sequence", "found a table", "write a list"),
+            ("wanted string or table", "found neither a word nor a table", "write a word or a table"),
+            (
+                "wanted exactly 1 element, found 0 elements",
+                "found a table that has not one key",
+                "write a word, or one key with its table",
+            ),
             ("invalid type: map, expected u32", "found a table", "write a whole number from 0 to 4294967295"),
             ("invalid type: string \"x\", expected struct Table", "found string \"x\"", "write a table"),
             ("invalid value: integer `-5`, expected u16", "found integer `-5`", "write a whole number from 0 to 65535"),

@@ -3,7 +3,7 @@
 use crate::clock::Event;
 use crate::experiment::{address, edge_address, guest_address, Experiment};
 use crate::network::Network;
-use crate::ports::GUESSED;
+use crate::ports::{turned, GUESSED};
 use edge::hidden::Peers;
 use edge::Edge;
 use rustc_hash::FxHashMap;
@@ -60,7 +60,7 @@ impl Schedules {
         match experiment.edge.discovery {
             _ if experiment.edge.hidden => edge.set_default_schedule(&GUESSED),
             Some(_) => edge.set_default_schedule(&GUESSED),
-            None => edge.set_default_schedule(&turned(experiment, host, &self.all)),
+            None => edge.set_default_schedule(&turned(&experiment.edge.balance, seed, &self.all)),
         }
         for &other in plain {
             set_schedule(&mut edge, experiment, other, &[]);
@@ -99,7 +99,7 @@ impl Schedules {
                     continue;
                 }
                 for host in topology.hosts_of(src).filter(|host| !plain.contains(host)) {
-                    let labels = turned(net.experiment, host, &labels);
+                    let labels = turned(&net.experiment.edge.balance, seed(net.experiment, host), &labels);
                     for to in topology.hosts_of(dst).filter(|host| !plain.contains(host)) {
                         set_schedule(&mut net.hosts[host as usize].edge, net.experiment, to, &labels);
                     }
@@ -112,17 +112,6 @@ impl Schedules {
 
 fn seed(experiment: &Experiment, host: u32) -> u64 {
     Stream::new(experiment.seed, u64::from(host), Purpose::Edge).next_u64()
-}
-
-/// Schemes that keep states of paths begin with the first one of a schedule. Where each host had the same first one, all would
-/// begin there.
-fn turned(experiment: &Experiment, host: u32, labels: &[u16]) -> Vec<u16> {
-    let mut labels = labels.to_vec();
-    if experiment.edge.balance.keeps().is_some() && !labels.is_empty() {
-        let by = seed(experiment, host) % labels.len() as u64;
-        labels.rotate_left(by as usize);
-    }
-    labels
 }
 
 /// For all guests of the host `to`.

@@ -3,7 +3,7 @@
 //! A fabric that hashes ports has no labels for paths, and not every run is to wait until edges have discovered some.
 
 use crate::experiment::{edge_address, guest_address, Experiment};
-use edge::Edge;
+use edge::{Balance, Edge};
 use fabric::{flow_hash, Fabric, PortId, PORT_LABELS};
 use std::net::{IpAddr, Ipv4Addr};
 use wire::{hidden, proto, Packet};
@@ -41,6 +41,17 @@ pub fn known(fabric: &mut Fabric, src: u32, dst: u32, most: usize) -> Vec<u16> {
     }
     let hops: Vec<&[IpAddr]> = paths.iter().map(|(_, path)| path.as_slice()).collect();
     discovery::choose(&hops, most).into_iter().map(|n| paths[n].0).collect()
+}
+
+/// Schemes that keep states of paths begin with the first one of a schedule. Where each host had the same first one, all would
+/// begin there. So a host's begins where its `seed` says.
+pub fn turned(balance: &Balance, seed: u64, labels: &[u16]) -> Vec<u16> {
+    let mut labels = labels.to_vec();
+    if balance.keeps().is_some() && !labels.is_empty() {
+        let by = seed % labels.len() as u64;
+        labels.rotate_left(by as usize);
+    }
+    labels
 }
 
 /// Under which number a flow is said to have used a label of the hidden overlay: its path's index, plus 1; 0: it was hashed.

@@ -68,6 +68,7 @@ impl Lab {
                     notes.push(format!("hosts do not pace to their link ({error}): senders fill their own queue"));
                 }
             }
+            let seed = Stream::new(setup.seed, u64::from(host), Purpose::Edge).next_u64();
             let limits = limiter.as_ref().filter(|limiter| limiter.has(host));
             let mut edge = Edge::new(edge::Config {
                 balance: setup.edge.balance,
@@ -81,10 +82,10 @@ impl Lab {
                 }),
                 hygenicc: setup.edge.tenants.as_ref().map(|tenants| tenants.of(host, link.rate)),
                 limits: limits.map(|l| l.classes.iter().map(|c| c.law).collect()).unwrap_or_default(),
-                seed: Stream::new(setup.seed, u64::from(host), Purpose::Edge).next_u64(),
+                seed,
                 ..edge::Config::default()
             });
-            edge.set_default_schedule(&labels);
+            edge.set_default_schedule(&host::ports::turned(&setup.edge.balance, seed, &labels));
             hosts.push(Host::new(Box::new(tap) as Box<dyn Port>, edge, Queues::new(limiter.as_ref(), host)));
             namespaces.push(namespace);
         }

@@ -95,6 +95,8 @@ fn grid(compared: &[(&Key, Comparison)]) -> Vec<Vec<String>> {
     grid.extend(compared.iter().map(|(key, c)| {
         let unit = if c.unit.is_empty() { String::new() } else { format!(" ({})", c.unit) };
         let spread = |mean: f64, half: Option<f64>| match half.filter(|half| half.is_finite()) {
+            // Of values that are infinite on both sides.
+            _ if mean.is_nan() => "-".to_owned(),
             Some(half) => format!("{} \u{b1}{}", table::number(mean), table::number(half)),
             None => table::number(mean),
         };

@@ -33,9 +33,7 @@ pub enum Problem {
     ToSelf(u32),
     #[error("all hosts are in one rack, so none has a host in another rack to send to; give the fabric several racks or use pairs that may stay in the rack")]
     OneRack,
-    #[error(
-        "no bijection leaves every rack: rack {rack} has {size} of {hosts} hosts, and at most half may be in one rack"
-    )]
+    #[error("no bijection leaves every rack: one has {size} of {hosts} hosts, and at most half may be in one rack")]
     RackTooLarge { rack: u32, size: u32, hosts: u32 },
     #[error("a total of {total} is no multiple of the flow size {size}; give one that is")]
     NotWhole { total: Bytes, size: Bytes },

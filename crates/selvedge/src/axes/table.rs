@@ -41,6 +41,9 @@ impl SweepTable {
             let remedy = "write values = [2, 4] with keys = [\"topology.spines\"]";
             wrong.add(Invalid::new(self.at.clone(), problem, remedy));
         }
+        if self.name.trim().is_empty() {
+            wrong.add(Invalid::new(format!("{}.name", self.at), "is empty", "write a word: tables and charts say it"));
+        }
         let mut known = BTreeSet::new();
         let mut twice = BTreeSet::new();
         for label in self.labels() {

@@ -88,7 +88,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
     } else {
         match &beside {
             Some((_, compared)) => {
-                say!("{}: the lab beside the simulator\n", results.plan.scenario.title);
+                let title = &results.plan.scenario.title;
+                say!("{}: the lab beside the simulator\n", if title.is_empty() { "Scenario" } else { title });
                 say_on!("{}", agreement::text(compared));
             }
             None => sim::print_as(&results, "", "of real time"),

@@ -38,7 +38,7 @@ pub struct SwitchTable {
     /// A port may hold alpha times the free buffer.
     #[schemars(range(max = 1024.0), extend("exclusiveMinimum" = 0.0))]
     pub alpha: f64,
-    /// Strict-priority queues per port.
+    /// Strict-priority queues per port. A port drops by all that it holds, so a higher priority does not save a packet.
     #[schemars(range(min = 1, max = 8))]
     pub priorities: u8,
     /// Choice among equal paths for packets without a label: hash of the 5-tuple, the same with each next hop weighted

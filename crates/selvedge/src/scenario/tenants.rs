@@ -184,6 +184,7 @@ impl TenantsTable {
             let key = format!("{at}.weights.{name}");
             if !tenants.contains(name) {
                 let remedy = match closest(name, tenants.iter().map(String::as_str)) {
+                    None if tenants.is_empty() => "give a workload `tenant`".to_owned(),
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("name one of {}", tenants.join(", ")),
                 };

@@ -91,6 +91,13 @@ impl Verdict {
         }
         let critical: Vec<LinkId> = pairs.critical.iter().copied().collect();
         match critical.len() {
+            0 if !pairs.cut.is_empty() => {
+                find(
+                    "failures",
+                    Status::Note,
+                    "pairs that have a path keep one if any one further link fails".to_owned(),
+                );
+            }
             0 => find("failures", Status::Holds, "any one further link may fail: every pair keeps a path".to_owned()),
             n => {
                 let some: Vec<String> = fabric.link_names(&critical[..n.min(6)]);

@@ -125,7 +125,7 @@ pub(super) fn text(schedules: &Schedules) -> String {
         let _ = writeln!(out, "\n    {whom}: {}{more}", some.join(" "));
     }
     if schedules.pairs == 0 {
-        out += "there is no pair of leaves: all hosts are on one switch\n";
+        out += "there is no such pair of leaves: these hosts are on one switch\n";
     }
     out
 }
