@@ -392,13 +392,13 @@ pass:
 SEC("tc")
 int selvedge_guest(struct __sk_buff *skb)
 {
-	return from_guest(skb, 0);
+	return is_hosts_own(skb) ? NEXT : from_guest(skb, 0);
 }
 
 SEC("tc")
 int selvedge_plain_guest(struct __sk_buff *skb)
 {
-	return from_guest(skb, 1);
+	return is_hosts_own(skb) ? NEXT : from_guest(skb, 1);
 }
 
 /* Largest IP packets between peer `id` and a guest whose own are at most `most`; 0: no bound. Global: the verifier proves it once. */

@@ -241,7 +241,7 @@ int selvedge_fast_guest(struct __sk_buff *skb)
 	int found;
 
 	/* With the port's number as its mark it was here before, and through the queue of its limit. */
-	if (!p || skb->vlan_present || skb->mark == skb->ifindex)
+	if (!p || is_hosts_own(skb) || skb->vlan_present || skb->mark == skb->ifindex)
 		return NEXT;
 	if (parse_at(skb, 0, p) != SV_PARSE_OK || p->proto != SV_PROTO_TCP || p->truncated)
 		return NEXT;

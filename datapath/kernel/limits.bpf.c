@@ -456,7 +456,7 @@ int selvedge_limit_guest(struct __sk_buff *skb)
 
 	if (skb->tstamp == SV_TURNED)
 		return turned(skb);
-	if (came_out(skb))
+	if (is_hosts_own(skb) || came_out(skb))
 		return NEXT;
 	at = new_passing();
 	if (!at)

@@ -20,7 +20,7 @@ int selvedge_limit_plain(struct __sk_buff *skb)
 	struct sv_limiter *l;
 	struct way way;
 
-	if (came_out(skb))
+	if (is_hosts_own(skb) || came_out(skb))
 		return NEXT;
 	l = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
 	if (!l)

@@ -25,6 +25,18 @@ static __always_inline void *end_of(const struct __sk_buff *skb)
 	return (void *)(long)skb->data_end;
 }
 
+/* linux/if_packet.h, whose other names collide with ours. */
+#define OF_THE_HOST_ITSELF 5 /* PACKET_LOOPBACK */
+
+/*
+ * What the host sends to many on a port comes in there again, for its own sockets. It is not the guest's, and has no MAC header. No
+ * frame that came from a device is of this type.
+ */
+static __always_inline int is_hosts_own(const struct __sk_buff *skb)
+{
+	return skb->pkt_type == OF_THE_HOST_ITSELF;
+}
+
 static __always_inline int any_mac(const u8 *mac)
 {
 	return mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5];

@@ -8,6 +8,7 @@ mod classes;
 mod flush;
 mod limited;
 mod place;
+mod portions;
 mod qdiscs;
 mod raise;
 mod spread;

@@ -79,8 +79,9 @@ pub struct Class {
     pub rate: u64,
     /// With what others leave, bytes per second.
     pub ceil: u64,
-    /// What may go at once after idleness, as time at the rate and at the ceiling, in ns; to 64 ns.
+    /// What may go at once after idleness, as time at the rate, in ns; to 64 ns. And as time at the ceiling.
     pub burst_ns: u64,
+    pub ceil_burst_ns: u64,
     /// Bytes that it sends in its turn where siblings share what is left.
     pub quantum: u32,
     /// Siblings with a smaller number come first.
@@ -260,9 +261,18 @@ fn ratespec(rate: u64) -> Vec<u8> {
 /// # Errors
 /// What the kernel answers; EINVAL for a class that is there under another parent.
 pub fn set_class(ifindex: u32, class: &Class) -> io::Result<()> {
-    let ticks = u32::try_from(class.burst_ns / NS_PER_TICK).unwrap_or(u32::MAX).max(1).to_ne_bytes();
+    let ticks = |ns: u64| u32::try_from(ns / NS_PER_TICK).unwrap_or(u32::MAX).max(1).to_ne_bytes();
     let mut parms = [ratespec(class.rate), ratespec(class.ceil)].concat();
-    parms.extend([ticks, ticks, class.quantum.to_ne_bytes(), [0; 4], class.prio.to_ne_bytes()].concat());
+    parms.extend(
+        [
+            ticks(class.burst_ns),
+            ticks(class.ceil_burst_ns),
+            class.quantum.to_ne_bytes(),
+            [0; 4],
+            class.prio.to_ne_bytes(),
+        ]
+        .concat(),
+    );
     let options = nested(
         TCA_OPTIONS,
         &[
@@ -372,6 +382,7 @@ fn class(message: &[u8]) -> Option<Found> {
         rate: wide(TCA_HTB_RATE64, 8)?,
         ceil: wide(TCA_HTB_CEIL64, 20)?,
         burst_ns: u64::from(u32_at(parms, 24)?) * NS_PER_TICK,
+        ceil_burst_ns: u64::from(u32_at(parms, 28)?) * NS_PER_TICK,
         quantum: u32_at(parms, 32)?,
         prio: u32_at(parms, 40)?,
     };

@@ -32,14 +32,15 @@ pub(super) fn bytes_per_second(rate: BitRate) -> u64 {
 
 /// `least`: the smallest guarantee among the siblings.
 pub(super) fn class(id: u32, parent: u32, rate: Rate, least: BitRate) -> Class {
-    let burst = BURST.max(rate.guarantee.tx_time(LEAST_BURST_BYTES)).as_ns();
+    let burst = |rate: BitRate| BURST.max(rate.tx_time(LEAST_BURST_BYTES)).as_ns() / 64 * 64;
     let turns = (rate.guarantee.as_bps() / least.as_bps().max(1)).clamp(1, MAX_TURNS);
     Class {
         id,
         parent,
         rate: bytes_per_second(rate.guarantee),
         ceil: bytes_per_second(rate.ceiling),
-        burst_ns: burst / 64 * 64,
+        burst_ns: burst(rate.guarantee),
+        ceil_burst_ns: burst(rate.ceiling),
         quantum: (TURN * turns) as u32,
         prio: 0,
     }

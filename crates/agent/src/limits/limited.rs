@@ -4,6 +4,7 @@ use super::qdiscs::Pair;
 use super::wanted::Wanted;
 use crate::attached::Attached;
 use crate::rows::Rows;
+use agent_api::config::Tenant;
 use kernel::state::limiter::{LimiterKey, LIMITER_OUT};
 use kernel::Role;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ pub(crate) struct Limited {
     /// Class and where it is, of each that is in force.
     pub(crate) classes: BTreeMap<LimiterKey, (u32, u32)>,
     pub(crate) wanted: Vec<Wanted>,
+    /// Of which there are ports.
+    pub(super) tenants: Vec<Tenant>,
     /// Pairs of devices through which segments go.
     pub(super) pairs: BTreeSet<Pair>,
     /// Of all our HTBs: device and class.

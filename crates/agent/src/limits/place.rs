@@ -1,12 +1,16 @@
 //! Classes of one port, and what of all classes goes.
 
-use super::classes::{BOTH, OF_FIRST, PORTS};
+use super::classes::{bytes_per_second, BOTH, OF_FIRST, PORTS};
 use super::limited::Limited;
 use super::qdiscs::{remove_pairs, set, set_queue};
 use super::wanted::Wanted;
 use kernel::htb::{self, Class, Found, Qdisc, HANDLE};
 use std::collections::BTreeSet;
 use std::io;
+use units::BitRate;
+
+/// Below that a large segment is a debt of half a second.
+const OWES_LONG: BitRate = BitRate::from_mbps(1);
 
 /// Where a port's classes are.
 pub(super) struct Place<'a> {
@@ -25,6 +29,16 @@ impl Place<'_> {
         let moves = if split { below(both, parent) || below(leaf, both) } else { below(leaf, parent) };
         let others = |q: &Qdisc| q.ifindex == self.device && [leaf, first].contains(&q.parent) && q.is_anothers_queue();
         moves && !self.qdiscs.iter().any(others)
+    }
+
+    /// May the class owe for so long what its low rate let pass at once that the guest would hardly feel a higher one? The kernel
+    /// keeps debts as time when a rate changes, and a segment of 64 KB is 5 s at 100 kbps. A class that is made anew owes nothing. But
+    /// where somebody else has put a queue it stays.
+    pub(super) fn owes(&self, id: u32, w: &Wanted) -> bool {
+        let ceiling = bytes_per_second(w.rate.ceiling);
+        let rises = |class: &Class| class.ceil < bytes_per_second(OWES_LONG) && ceiling / 2 > class.ceil;
+        let others = |q: &Qdisc| q.ifindex == self.device && q.is_anothers_queue();
+        self.have.iter().any(|found| found.class.id == id && rises(&found.class)) && !self.qdiscs.iter().any(others)
     }
 
     /// `was`: the class that had its part.

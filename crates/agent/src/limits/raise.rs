@@ -8,6 +8,7 @@ use super::classes::{
 };
 use super::limited::Limited;
 use super::place::Place;
+use super::portions;
 use super::qdiscs::{add_fq, links, loopback_obstacle, occupied, set, set_root, Obstacle, Pair};
 use super::spread::spread;
 use super::wanted::{wanted, Wanted};
@@ -58,7 +59,9 @@ pub(crate) struct Raise<'a> {
 impl Raise<'_> {
     /// Puts in place what limits need before anything sends segments there.
     pub(crate) fn limits(mut self, problems: &mut Vec<String>) -> Limited {
-        let mut limited = Limited { wanted: wanted(self.config, self.interfaces), ..Limited::default() };
+        let mut wanted = wanted(self.config, self.interfaces);
+        let tenants = portions::give(&self.config.limits, &mut wanted);
+        let mut limited = Limited { wanted, tenants, ..Limited::default() };
         if limited.wanted.is_empty() {
             return limited;
         }
@@ -423,7 +426,7 @@ impl Raise<'_> {
                 device.zip(known.get(&w.key)).and_then(|(device, minor)| Some((have.get(device)?, device, *minor)));
             found.is_some_and(|(have, device, minor)| {
                 let place = Place { device: *device, have, qdiscs };
-                place.moves(minor, parent_of(w), self.is_split(w))
+                place.moves(minor, parent_of(w), self.is_split(w)) || place.owes(HANDLE | minor, w)
             })
         };
         let moved: BTreeSet<LimiterKey> = ports.iter().filter(moves).map(|w| w.key).collect();
@@ -500,7 +503,7 @@ impl Raise<'_> {
         minors: &BTreeMap<String, u32>,
         here: &[&Wanted],
     ) -> io::Result<()> {
-        let tenants = &self.config.limits.tenants;
+        let tenants = limited.tenants.clone();
         let least = tenants.iter().map(|tenant| tenant.egress.guarantee).min();
         for tenant in tenants.iter().filter(|tenant| here.iter().any(|w| w.tenant.as_ref() == Some(&tenant.name))) {
             let Some(minor) = minors.get(&tenant.name) else { continue };
@@ -537,8 +540,9 @@ fn raise_ingress(w: &Wanted, pacing: Pacing, some_go_first: bool, qdiscs: &[Qdis
     let have = if ours { htb::classes(device).map_err(failed)? } else { Vec::new() };
     let went_first = have.iter().any(|found| found.class.id == IN_BULK);
     let was = if went_first { IN_BULK } else { TOP };
+    let owes = Place { device, have: &have, qdiscs }.owes(TOP, w);
     // Where all else goes the kernel does not change.
-    if ours && went_first != some_go_first {
+    if ours && (went_first != some_go_first || owes) {
         htb::remove_root(device).map_err(failed)?;
         htb::add_root(device, default & 0xffff).map_err(failed)?;
     } else {

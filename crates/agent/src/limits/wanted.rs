@@ -49,6 +49,10 @@ pub(super) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
         let ingress = annotated.ingress.or(limits.ingress).map(Rate::fixed);
         for (direction, rate, tenant) in [(LIMITER_OUT, egress, limits.tenant.clone()), (LIMITER_IN, ingress, None)] {
             let bare = interface.bare;
+            let above =
+                tenant.as_deref().and_then(|name| config.limits.tenant(name)).map(|tenant| tenant.egress.ceiling);
+            let above = above.into_iter().chain(config.limits.total.filter(|_| direction == LIMITER_OUT));
+            let most = |rate: Rate| above.fold(rate.ceiling, BitRate::min);
             all.extend(rate.map(|rate| Wanted {
                 key: LimiterKey { ifindex, direction },
                 interface: interface.name.clone(),
@@ -59,7 +63,7 @@ pub(super) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
                 law: if bare {
                     Law::None
                 } else {
-                    limits.law_for(rate.ceiling, config.limits.sparse_first).holding(config.limits.hold_edge)
+                    limits.law_for(most(rate), config.limits.sparse_first).holding(config.limits.hold_edge)
                 },
                 bare,
                 inside: false,
@@ -82,10 +86,14 @@ impl Wanted {
     /// Below `both`, which is [`class`](Wanted::class): the bulk, and what goes first. Each has half, and what the other leaves.
     pub(super) fn halves(&self, both: &Class, bulk: u32, first: u32) -> [Class; 2] {
         let rate = (both.rate / 2).max(1);
-        let burst =
-            Time::from_ns(both.burst_ns).max(FIRST_BURST.1).max(BitRate::from_bps(rate * 8).tx_time(FIRST_BURST.0));
+        let burst = |bytes_per_second: u64| {
+            FIRST_BURST.1.max(BitRate::from_bps(bytes_per_second.saturating_mul(8)).tx_time(FIRST_BURST.0)).as_ns() / 64
+                * 64
+        };
+        let (burst_ns, ceil_burst_ns) =
+            (both.burst_ns.max(burst(rate)), both.ceil_burst_ns.max(burst((both.ceil / 2).max(1))));
         let half = Class { parent: both.id, rate, ..*both };
-        [Class { id: bulk, prio: 1, ..half }, Class { id: first, prio: 0, burst_ns: burst.as_ns() / 64 * 64, ..half }]
+        [Class { id: bulk, prio: 1, ..half }, Class { id: first, prio: 0, burst_ns, ceil_burst_ns, ..half }]
     }
 
     pub(super) fn queue_bytes(&self) -> u32 {

@@ -504,6 +504,22 @@ fn what_a_tenant_leaves_is_shared_by_guarantees_and_pods_are_told_by_annotations
         let [large, small] = [after[0] - before[0], after[1] - before[1]];
         large > 5e6 && (2.5..3.5).contains(&(large / small))
     });
+    // A class of HTB sends what it is guaranteed, whatever the one above may: guarantees give way.
+    for (tenant, above) in [("tenant = \"blue\"", "[[tenant]]\nname = \"blue\"\negress_rate"), ("", "[limits]\ntotal")]
+    {
+        let first = first.replace(port, &format!("egress_rate = \"60Mbps\"\nlaw = \"off\"\n{tenant}"));
+        let second = format!("{second}{tenant}\negress_rate = \"60Mbps\"");
+        std::fs::write(&file, format!("{first}\n{second}\n{above} = \"20Mbps\"\n")).unwrap();
+        assert!(world.ctl(0, &["reload"]).status.success(), "{}", world.log(0));
+        eventually("20 Mb/s are shared by two who may send 60", || {
+            let before = sent(&world);
+            std::thread::sleep(Duration::from_millis(700));
+            let after = sent(&world);
+            let [one, other] = [after[0] - before[0], after[1] - before[1]];
+            println!("{above}: {one} and {other} bytes in 0.7 s");
+            (1.2e6..2.1e6).contains(&(one + other)) && (0.6..1.7).contains(&(one / other))
+        });
+    }
     std::fs::write(&until, "").unwrap();
     assert!(floods.iter_mut().all(|flood| flood.wait().unwrap().success()));
     // The same guests by what Kubernetes says of their pods.
@@ -518,6 +534,31 @@ fn what_a_tenant_leaves_is_shared_by_guarantees_and_pods_are_told_by_annotations
     std::fs::write(&pods, "{}").unwrap();
     assert!(world.ctl(0, &["reload"]).status.success());
     assert!(!world.has_interface(0, "svlimit0"), "nothing is limited any more");
+}
+
+/// A segment of 56 KB at 10 kbps is a debt of three quarters of a minute.
+#[test]
+fn who_is_given_a_higher_rate_has_it_at_once() {
+    let Some(world) = limited_world("low", "egress_rate = \"100Mbps\"", |_| {}) else { return };
+    for more in ["", "[limits]\npacing = \"virtual\""] {
+        reconfigure(&world, &format!("egress_rate = \"10Kbps\"\n{more}"));
+        let until = world.socket(0).with_extension("low");
+        let _ = std::fs::remove_file(&until);
+        let mut flood = world.command_in(&world.guest(0), "flood 10.7.2.2:9 1400", &until).spawn().unwrap();
+        eventually("something left", || number(&limit(&world, "lxc0", "egress"), "sent_bytes") > 50_000.0);
+        let before = number(&limit(&world, "lxc0", "egress"), "sent_bytes");
+        reconfigure(&world, &format!("egress_rate = \"100Mbps\"\n{more}"));
+        let sent = || number(&limit(&world, "lxc0", "egress"), "sent_bytes") - before;
+        let soon = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            // A class that was made anew has sent nothing yet.
+            sent() > 1e6
+        });
+        assert!(soon, "{} bytes in ten seconds {more}", sent());
+        std::fs::write(&until, "").unwrap();
+        assert!(flood.wait().unwrap().success());
+        assert!(world.ping("10.7.2.2", 1));
+    }
 }
 
 #[test]

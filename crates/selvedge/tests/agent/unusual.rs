@@ -105,6 +105,34 @@ fn a_virtual_machine_behind_a_tap_device_sends_whole_segments_and_gets_packets()
     assert_eq!(world.counter(0, "cut_segments"), 0);
 }
 
+/// What the host sends to many on a port comes in there again for its own sockets, without a MAC header. It is not the guest's.
+#[test]
+fn the_host_hears_what_it_says_to_many_on_a_port() {
+    let Some(mut world) = World::new("hh") else { return };
+    world.configure(0, NAMED);
+    world.configure(1, LEARNING);
+    world.start_both();
+    let group: std::net::Ipv6Addr = "ff02::4242".parse().unwrap();
+    let (socket, to) = opened_in(&world.host(0), || {
+        let port = kernel::ifindex("lxc0").unwrap();
+        let socket = UdpSocket::bind("[::]:4242").unwrap();
+        socket.join_multicast_v6(&group, port).unwrap();
+        (socket, std::net::SocketAddrV6::new(group, 4242, 0, port))
+    });
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    for limits in ["", "egress_rate = \"50Mbps\"", "egress_rate = \"50Mbps\"\n[fastlane]"] {
+        world.configure(0, &format!("{NAMED}\n{limits}"));
+        assert!(world.ctl(0, &["reload"]).status.success(), "{}", world.log(0));
+        eventually("it is heard", || {
+            // As long as the port's own address is tentative, nothing leaves.
+            let _ = socket.send_to(limits.as_bytes(), to);
+            let mut heard = [0; 64];
+            socket.recv(&mut heard).is_ok_and(|len| &heard[..len] == limits.as_bytes())
+        });
+    }
+    assert_eq!(world.counter(0, "drop_malformed_segments"), 0);
+}
+
 /// A one-to-one SCTP socket, for which the standard library's calls do.
 fn sctp() -> Option<OwnedFd> {
     // SAFETY: a system call without pointers.

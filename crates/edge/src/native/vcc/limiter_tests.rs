@@ -356,6 +356,20 @@ fn a_schedule_takes_no_more_than_its_horizon() {
     assert_eq!(admit(125, 1_001_000), (true, 3_001_000, 3_002_000), "time makes room");
 }
 
+/// What a segment owes at 10 kbps is not to be paid at a gigabit: 512 KB of it take 4.19 ms.
+#[test]
+fn a_schedule_of_a_lower_rate_reaches_to_the_horizon() {
+    let admitted = |ahead: u64| {
+        let (mut next, mut at, now) = (1000 + ahead, 0, 1000);
+        // SAFETY: the mirror of a struct of one u64, and another u64; borrowed for the calls.
+        let taken = unsafe { sv_edge_pacer_admit(&mut next, 125_000_000, 2_000_000, 125, now, &mut at) } != 0;
+        taken.then_some((at - now, next - now))
+    };
+    assert_eq!(admitted(2_000_000 + 4_194_304), None, "as far as a segment may bring it");
+    assert_eq!(admitted(2_000_000 + 4_194_305), Some((2_000_000, 2_001_000)));
+    assert_eq!(admitted(50_000_000_000), Some((2_000_000, 2_001_000)));
+}
+
 #[test]
 fn every_packet_of_a_segment_counts_its_headers() {
     let segment = |payload, segment_size, family, l4_header_len| {
