@@ -1,7 +1,7 @@
 //! Guarantees that exceed what they are part of.
 //!
-//! HTB lets a class send what it is guaranteed, whatever the class above may: guarantees of ports that exceed their tenant's, or with
-//! those of tenants the total, would lift that limit. So each gets its proportion, and more up to its ceiling of what others leave.
+//! HTB lets a class send what it is guaranteed, whatever the class above may. Guarantees of ports could so lift the limit of their
+//! tenant, or of all. So each has its proportion, and up to its ceiling of what others leave.
 
 use super::wanted::Wanted;
 use agent_api::config::{Limits, Rate, Tenant};

@@ -114,7 +114,7 @@ fn the_host_hears_what_it_says_to_many_on_a_port() {
     world.start_both();
     let group: std::net::Ipv6Addr = "ff02::4242".parse().unwrap();
     let (socket, to) = opened_in(&world.host(0), || {
-        let port = kernel::ifindex("lxc0").unwrap();
+        let port = nix::net::if_::if_nametoindex("lxc0").unwrap();
         let socket = UdpSocket::bind("[::]:4242").unwrap();
         socket.join_multicast_v6(&group, port).unwrap();
         (socket, std::net::SocketAddrV6::new(group, 4242, 0, port))
