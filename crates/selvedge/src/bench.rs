@@ -170,6 +170,9 @@ fn plan(arguments: &BenchSim) -> Result<Plan, ConfigError> {
             format!("the next that has them is {} (k = {k})", k * k * k / 4),
         ));
     }
+    if arguments.duration == units::Time::ZERO {
+        return Err(ConfigError::new("--duration", "in no time nothing happens", "write one such as 10ms"));
+    }
     let text = format!(
         "title = \"bench\"\nduration = \"{}\"\n\
          [topology]\nkind = \"fat-tree\"\nk = {k}\nrate = \"10Gbps\"\ndelay = \"1us\"\n\

@@ -133,7 +133,7 @@ impl Draft {
                 Err(e) => {
                     let text = e.problem.to_string();
                     let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
-                    let key = format!("workload.{n}{}", key_of(&e.problem));
+                    let key = format!("workload.{n}{}", key_of(&e.problem, &workload.pattern));
                     faults.tell(Invalid::new(key, problem, remedy));
                 }
             }
@@ -275,8 +275,9 @@ fn unmodelled(name: &str, table: &SchemeTable, scenario: &Scenario, template: &E
 }
 
 /// The key most likely at fault.
-fn key_of(problem: &Problem) -> &'static str {
+fn key_of(problem: &Problem, pattern: &Pattern) -> &'static str {
     match problem {
+        Problem::NoSuchHost { .. } if matches!(pattern, Pattern::Incast { .. }) => ".receiver",
         Problem::StrideToSelf { .. } => ".k",
         Problem::FewSenders(_) => ".among",
         Problem::NoSuchHost { .. } | Problem::ToSelf(_) | Problem::NoPairs => ".pairs",
