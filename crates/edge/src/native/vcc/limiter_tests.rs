@@ -363,7 +363,7 @@ fn a_schedule_of_a_lower_rate_reaches_to_the_horizon() {
         let (mut next, mut at, now) = (1000 + ahead, 0, 1000);
         // SAFETY: the mirror of a struct of one u64, and another u64; borrowed for the calls.
         let taken = unsafe { sv_edge_pacer_admit(&mut next, 125_000_000, 2_000_000, 125, now, &mut at) } != 0;
-        taken.then_some((at - now, next - now))
+        taken.then(|| (at - now, next - now))
     };
     assert_eq!(admitted(2_000_000 + 4_194_304), None, "as far as a segment may bring it");
     assert_eq!(admitted(2_000_000 + 4_194_305), Some((2_000_000, 2_001_000)));
