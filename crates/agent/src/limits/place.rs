@@ -1,6 +1,6 @@
 //! Classes of one port, and what of all classes goes.
 
-use super::classes::{bytes_per_second, BOTH, OF_FIRST, PORTS};
+use super::classes::{bytes_per_second, BOTH, IN_BULK, IN_FIRST, OF_FIRST, PORTS};
 use super::limited::Limited;
 use super::qdiscs::{remove_pairs, set, set_queue};
 use super::wanted::Wanted;
@@ -37,7 +37,8 @@ impl Place<'_> {
     pub(super) fn owes(&self, id: u32, w: &Wanted) -> bool {
         let ceiling = bytes_per_second(w.rate.ceiling);
         let rises = |class: &Class| class.ceil < bytes_per_second(OWES_LONG) && ceiling / 2 > class.ceil;
-        let others = |q: &Qdisc| q.ifindex == self.device && q.is_anothers_queue();
+        let leaves = [id, id + OF_FIRST, IN_BULK, IN_FIRST];
+        let others = |q: &Qdisc| q.ifindex == self.device && leaves.contains(&q.parent) && q.is_anothers_queue();
         self.have.iter().any(|found| found.class.id == id && rises(&found.class)) && !self.qdiscs.iter().any(others)
     }
 
