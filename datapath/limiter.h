@@ -405,20 +405,24 @@ SV_FN u64 sv_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now)
 	return at;
 }
 
-/* The largest segment of a guest. */
-#define SV_PACER_SEGMENT (1u << 19)
+/*
+ * The rate of a schedule was `was` until now, bytes per second; 0: nobody knows. What was taken at a lower rate is paid at the new one, or less
+ * of it by less than half: a large segment at a low rate is a debt of a minute.
+ */
+SV_FN void sv_pacer_raise(struct sv_pacer *s, u64 was, u64 rate, u64 now)
+{
+	u64 times = was ? rate / was : 1;
+
+	if (times > 1 && s->next > now)
+		s->next = now + (s->next - now) / times;
+}
 
 /*
  * The same for a segment that comes from somebody who may not care: returns 0, and schedules nothing, if the schedule is
- * ahead of the clock by more than `horizon` ns. When the segment may leave goes to `at`. A schedule that is further ahead than that and
- * a segment can bring it was made at a lower rate: it reaches to the horizon then.
+ * ahead of the clock by more than `horizon` ns. When the segment may leave goes to `at`.
  */
 SV_FN int sv_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at)
 {
-	u64 most = horizon + (rate ? SV_PACER_SEGMENT * SV_PACER_NS / rate : 0);
-
-	if (s->next > now && s->next - now > most)
-		s->next = now + horizon;
 	if (s->next > now && s->next - now > horizon)
 		return 0;
 	*at = sv_pacer_take(s, rate, bytes, now);

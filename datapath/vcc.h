@@ -186,6 +186,8 @@ SV_FN u32 sv_vcc_egress(struct sv_vcc *v, const struct sv_vcc_conf *conf, int li
 		p->tcp_reserved = 0;
 		return 0;
 	}
+	if (p->wscale == SV_WSCALE_SIGNED || sv_conn_signed(&v->conn))
+		return 0; /* nor are its flags changed */
 	sv_vcc_mark_ect(v, class, p);
 	sv_report_send(&v->report, v->conn.mss, p);
 	return 0;

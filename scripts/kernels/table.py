@@ -16,7 +16,7 @@ CAPABILITIES = [
     ("Overlay: IPv4, IPv6, TCP, UDP, guests' tunnels", ["guests", "conformance", "traffic", "sums", "agent:packets", "agent:pmtu"]),
     ("Uplinks on a bridge, a bond, a VLAN", ["agent:stacked"]),
     ("Guests behind netkit pairs", ["agent:netkit"]),
-    ("Beside others' programs and filters", ["chain", "agent:beside", "agent:tcx", "agent:instead"]),
+    ("Beside others' programs and filters", ["chain", "agent:beside", "agent:instead"]),
     ("Tenants are safe from one another", ["injection", "crossing", "hostile", "recycled", "agent:learning", "agent:reload"]),
     ("Quotas of the tables", ["quotas", "agent:quotas"]),
     ("Version 2 of the wire, and edges of version 1", ["wire", "versions"]),

@@ -30,9 +30,14 @@ pub(super) fn bytes_per_second(rate: BitRate) -> u64 {
     (rate.as_bps() / 8).max(1)
 }
 
+/// As a burst, in ns: the kernel has 32 bits of 64 ns.
+pub(super) fn longest(time: Time) -> u64 {
+    (time.as_ns() / 64).min(u32::MAX.into()) * 64
+}
+
 /// `least`: the smallest guarantee among the siblings.
 pub(super) fn class(id: u32, parent: u32, rate: Rate, least: BitRate) -> Class {
-    let burst = |rate: BitRate| BURST.max(rate.tx_time(LEAST_BURST_BYTES)).as_ns() / 64 * 64;
+    let burst = |rate: BitRate| longest(BURST.max(rate.tx_time(LEAST_BURST_BYTES)));
     let turns = (rate.guarantee.as_bps() / least.as_bps().max(1)).clamp(1, MAX_TURNS);
     Class {
         id,

@@ -1,6 +1,6 @@
 //! Limits that the configuration means.
 
-use super::classes::{bytes_per_second, class};
+use super::classes::{bytes_per_second, class, longest};
 use crate::interfaces::Interfaces;
 use crate::rules::rule_for;
 use agent_api::config::{Config, LawKind, Rate, MAX_PORTS};
@@ -87,8 +87,7 @@ impl Wanted {
     pub(super) fn halves(&self, both: &Class, bulk: u32, first: u32) -> [Class; 2] {
         let rate = (both.rate / 2).max(1);
         let burst = |bytes_per_second: u64| {
-            FIRST_BURST.1.max(BitRate::from_bps(bytes_per_second.saturating_mul(8)).tx_time(FIRST_BURST.0)).as_ns() / 64
-                * 64
+            longest(FIRST_BURST.1.max(BitRate::from_bps(bytes_per_second.saturating_mul(8)).tx_time(FIRST_BURST.0)))
         };
         let (burst_ns, ceil_burst_ns) =
             (both.burst_ns.max(burst(rate)), both.ceil_burst_ns.max(burst((both.ceil / 2).max(1))));

@@ -60,7 +60,8 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
         if !names[..i].contains(name) {
             let of_name = |f: &FlowRecord| names.get(usize::from(f.class)) == Some(name);
             // Of a seed without any, the count is 0 and not unknown.
-            let may_have_none = outcomes.iter().any(|o| o.draws_arrivals.get(i) == Some(&true));
+            let draws = |o: &&Outcome| names.iter().zip(&o.draws_arrivals).any(|(n, draws)| n == name && *draws);
+            let may_have_none = outcomes.iter().any(draws);
             workload(&mut summary, outcomes, (name, may_have_none), &of_name, warmup, buckets);
             let found = outcomes.iter().map(|o| steps(o, i as u16, warmup)).collect::<Option<Vec<_>>>();
             put_steps(&mut summary, name, &found.unwrap_or_default());

@@ -147,11 +147,13 @@ fn headers_that_both_ends_sign_are_left_as_they_are() {
     for (own, peer) in [(false, false), (true, false), (false, true), (true, true)] {
         let scale = |signed| if signed { wire::SIGNED } else { 8 };
         let mut edge = Guarded::new(&Config::default());
-        edge.out(Packet { wscale: scale(own), ..syn(tcp::SYN, 0, 0, None) });
+        let sent = edge.out(Packet { wscale: scale(own), ..syn(tcp::SYN, 0, 0, None) }).1;
+        assert_eq!((sent.tcp_reserved == 0, sent.dirty & dirty::AE == 0), (own, own), "signatures cover flags, too");
         edge.hear(Packet { wscale: scale(peer), ..syn(tcp::SYN | tcp::ACK, 1000, 1, None) });
         edge.vcc.law.cwnd = 2 * MSS;
         edge.out(segment(tcp::ACK, 1, 1001, 5000));
         let (window, pure) = (edge.ack(1 + MSS, 60_000).window, edge.out(segment(tcp::ACK, 2000, 1001, 0)).1);
+        assert_eq!(pure.tcp_reserved == 0, own && peer);
         let left = (window == 60_000, pure.seq == 2000);
         assert_eq!(left, (own && peer, own && peer), "signed by the guest: {own}, by its peer: {peer}");
         edge.now = Time::from_secs(1);

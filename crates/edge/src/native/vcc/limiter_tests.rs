@@ -356,18 +356,20 @@ fn a_schedule_takes_no_more_than_its_horizon() {
     assert_eq!(admit(125, 1_001_000), (true, 3_001_000, 3_002_000), "time makes room");
 }
 
-/// What a segment owes at 10 kbps is not to be paid at a gigabit: 512 KB of it take 4.19 ms.
+/// What a segment owes at 10 kbps is not to be paid at a gigabit, and nobody is forgiven what was taken at the rate of now.
 #[test]
-fn a_schedule_of_a_lower_rate_reaches_to_the_horizon() {
-    let admitted = |ahead: u64| {
-        let (mut next, mut at, now) = (1000 + ahead, 0, 1000);
-        // SAFETY: the mirror of a struct of one u64, and another u64; borrowed for the calls.
-        let taken = unsafe { sv_edge_pacer_admit(&mut next, 125_000_000, 2_000_000, 125, now, &mut at) } != 0;
-        taken.then(|| (at - now, next - now))
+fn a_schedule_of_a_lower_rate_is_paid_at_the_new_one() {
+    let ahead = |was, rate, ahead: u64| {
+        let (mut next, now) = (1000 + ahead, 1000);
+        // SAFETY: the mirror of a struct of one u64, borrowed for the call.
+        unsafe { sv_edge_pacer_raise(&mut next, was, rate, now) };
+        next - now
     };
-    assert_eq!(admitted(2_000_000 + 4_194_304), None, "as far as a segment may bring it");
-    assert_eq!(admitted(2_000_000 + 4_194_305), Some((2_000_000, 2_001_000)));
-    assert_eq!(admitted(50_000_000_000), Some((2_000_000, 2_001_000)));
+    assert_eq!(ahead(1_250, 125_000_000, 50_000_000_000), 500_000);
+    assert_eq!(ahead(1_250, 1_250, 50_000_000_000), 50_000_000_000);
+    assert_eq!(ahead(125_000_000, 1_250, 50_000_000), 50_000_000, "a lower rate forgives nothing, and takes nothing");
+    assert_eq!(ahead(0, 125_000_000, 50_000_000), 50_000_000);
+    assert_eq!(ahead(1, u64::MAX, 0), 0);
 }
 
 #[test]
