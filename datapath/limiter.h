@@ -406,18 +406,6 @@ SV_FN u64 sv_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now)
 }
 
 /*
- * The rate of a schedule was `was` until now, bytes per second; 0: nobody knows. What was taken at a lower rate is paid at the new one, or less
- * of it by less than half: a large segment at a low rate is a debt of a minute.
- */
-SV_FN void sv_pacer_raise(struct sv_pacer *s, u64 was, u64 rate, u64 now)
-{
-	u64 times = was ? rate / was : 1;
-
-	if (times > 1 && s->next > now)
-		s->next = now + (s->next - now) / times;
-}
-
-/*
  * The same for a segment that comes from somebody who may not care: returns 0, and schedules nothing, if the schedule is
  * ahead of the clock by more than `horizon` ns. When the segment may leave goes to `at`.
  */

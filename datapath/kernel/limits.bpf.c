@@ -372,8 +372,6 @@ static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, cons
 		return -1;
 	bytes = sv_limit_bytes(&passing->p, skb->len);
 	SV_LOCK(&l->lock);
-	sv_pacer_raise(&l->pacer, l->ceil, l->rate, now);
-	l->ceil = l->rate;
 	fits = sv_pacer_admit(&l->pacer, l->rate, l->horizon, bytes, now, &at);
 	if (fits)
 		l->sent += bytes;

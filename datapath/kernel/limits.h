@@ -52,7 +52,7 @@ struct sv_limiter {
 	u64 dropped;		/* segments beyond the horizon */
 	u64 leaf;		/* where the class's own queue is in the kernel's memory; 0: to be looked for */
 	u64 tokens;		/* where what it may still send at its ceiling is */
-	u64 ceil;		/* its ceiling, bytes per second; of a schedule the rate at which `pacer` was reckoned */
+	u64 ceil;		/* its ceiling, bytes per second */
 	u64 found_at;		/* ns: when this was looked up */
 	u64 share;		/* as configured, bytes per second: of what goes first and the bulk each has half; 0: nothing goes first */
 	u32 first;		/* as configured: the class of what goes first; 0 where segments are scheduled */

@@ -4,8 +4,8 @@ use super::error::Result;
 use super::rows::{Kept, Rows};
 use kernel::state::limiter::Limiter;
 use kernel::state::{self, Peer, Plain, Port};
-use kernel::walk;
 use kernel::Error as KernelError;
+use kernel::{monotonic_ns, walk};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ fn without_queue(value: Vec<u8>) -> Vec<u8> {
 }
 
 fn with_schedule(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
-    Some(Limiter::from_bytes(new)?.after(&Limiter::from_bytes(old)?).as_bytes().to_vec())
+    Some(Limiter::from_bytes(new)?.after(&Limiter::from_bytes(old)?, monotonic_ns()).as_bytes().to_vec())
 }
 
 /// Rows.

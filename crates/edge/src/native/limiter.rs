@@ -142,8 +142,6 @@ extern "C" {
     ) -> u32;
     pub(crate) fn sv_edge_pacer_backlog(s: *const u64, rate: u64, now: u64) -> u32;
     pub(crate) fn sv_edge_pacer_take(s: *mut u64, rate: u64, bytes: u32, now: u64) -> u64;
-    #[cfg(test)]
-    pub(crate) fn sv_edge_pacer_raise(s: *mut u64, was: u64, rate: u64, now: u64);
     pub(crate) fn sv_edge_pacer_admit(
         s: *mut u64,
         rate: u64,

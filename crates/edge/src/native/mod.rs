@@ -46,8 +46,8 @@ pub(crate) use vcc::{LAW_CUBIC, LAW_DCTCP, LAW_NONE, LAW_RENO, MAX_CLASSES, MAX_
 pub(crate) use hygenicc::{rests as hyg_rests, schedule as hyg_schedule, set_rate as hyg_set_rate};
 #[cfg(test)]
 use limiter::{
-    sv_edge_limit_bytes, sv_edge_limit_sample, sv_edge_pacer_admit, sv_edge_pacer_backlog, sv_edge_pacer_raise,
-    sv_edge_pacer_take, sv_edge_spring_even, sv_edge_spring_window,
+    sv_edge_limit_bytes, sv_edge_limit_sample, sv_edge_pacer_admit, sv_edge_pacer_backlog, sv_edge_pacer_take,
+    sv_edge_spring_even, sv_edge_spring_window,
 };
 #[cfg(test)]
 use std::ffi::c_int;

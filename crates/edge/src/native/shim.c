@@ -62,7 +62,6 @@ u32 sv_edge_divert_segment(struct sv_divert *r, const struct sv_packet *p, u32 n
 void sv_edge_divert_drained(struct sv_divert *r, u16 number, u32 now);
 void sv_edge_divert_restart(struct sv_divert *r);
 int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at);
-void sv_edge_pacer_raise(struct sv_pacer *s, u64 was, u64 rate, u64 now);
 u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len);
 void sv_edge_delay_count(struct sv_delays *d, u64 ns);
 u64 sv_edge_delay_ns(u64 bytes, u64 rate);
@@ -312,11 +311,6 @@ void sv_edge_divert_drained(struct sv_divert *r, u16 number, u32 now)
 void sv_edge_divert_restart(struct sv_divert *r)
 {
 	sv_divert_restart(r);
-}
-
-void sv_edge_pacer_raise(struct sv_pacer *s, u64 was, u64 rate, u64 now)
-{
-	sv_pacer_raise(s, was, rate, now);
 }
 
 int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at)

@@ -76,9 +76,16 @@ impl Limiter {
         Limiter { device, class, law, flags, idle_ns, rate, horizon_ns, share, first, ..Limiter::default() }
     }
 
-    /// With what the data path has noted of a schedule in `old`, of the same port: what waits by the old one goes first.
-    pub fn after(self, old: &Limiter) -> Limiter {
-        Limiter { next_ns: old.next_ns, sent: old.sent, dropped: old.dropped, ..self }
+    /// With what the data path has noted of a schedule in `old`, of the same port: what waits by the old one goes first. What the last
+    /// of it owes beyond that, a minute for a large segment at a low rate, is paid at the new rate if that is higher.
+    pub fn after(self, old: &Limiter, now_ns: u64) -> Limiter {
+        let times = self.rate.checked_div(old.rate).unwrap_or(1).max(1);
+        let ahead = old.next_ns.saturating_sub(now_ns);
+        let next_ns = match times {
+            1 => old.next_ns,
+            _ => old.next_ns.min(now_ns.saturating_add((ahead / times).max(old.horizon_ns))),
+        };
+        Limiter { next_ns, sent: old.sent, dropped: old.dropped, ..self }
     }
 }
 
@@ -130,8 +137,12 @@ mod tests {
         let old = Limiter { rate: 1_000_000_000, horizon_ns: 10, class: 4, ..noted };
         let new = Limiter { rate: 2_000_000_000, ..Limiter::default() };
         assert_eq!(old.configured(), Limiter { rate: 1_000_000_000, horizon_ns: 10, class: 4, ..Limiter::default() });
-        let new = new.after(&old);
-        assert_eq!((new.next_ns, new.sent, new.dropped, new.found), (7_000, 5, 3, [0; 4]));
-        assert_eq!((old.scheduled(2_000), new.scheduled(2_000), new.scheduled(7_000)), (5_000, 10_000, 0));
+        let new = new.after(&old, 2_000);
+        assert_eq!((new.next_ns, old.after(&old, 2_000).next_ns), (4_500, 7_000), "twice the rate, half of the time");
+        let horizon = Limiter { horizon_ns: 4_000, ..old };
+        assert_eq!(new.after(&horizon, 2_000).next_ns, 6_000, "who waits goes first");
+        assert_eq!(new.after(&Limiter { rate: 0, ..old }, 2_000).next_ns, 7_000);
+        assert_eq!((new.sent, new.dropped, new.found), (5, 3, [0; 4]));
+        assert_eq!((old.scheduled(2_000), new.scheduled(2_000), new.scheduled(7_000)), (5_000, 5_000, 0));
     }
 }

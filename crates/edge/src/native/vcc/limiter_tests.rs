@@ -356,22 +356,6 @@ fn a_schedule_takes_no_more_than_its_horizon() {
     assert_eq!(admit(125, 1_001_000), (true, 3_001_000, 3_002_000), "time makes room");
 }
 
-/// What a segment owes at 10 kbps is not to be paid at a gigabit, and nobody is forgiven what was taken at the rate of now.
-#[test]
-fn a_schedule_of_a_lower_rate_is_paid_at_the_new_one() {
-    let ahead = |was, rate, ahead: u64| {
-        let (mut next, now) = (1000 + ahead, 1000);
-        // SAFETY: the mirror of a struct of one u64, borrowed for the call.
-        unsafe { sv_edge_pacer_raise(&mut next, was, rate, now) };
-        next - now
-    };
-    assert_eq!(ahead(1_250, 125_000_000, 50_000_000_000), 500_000);
-    assert_eq!(ahead(1_250, 1_250, 50_000_000_000), 50_000_000_000);
-    assert_eq!(ahead(125_000_000, 1_250, 50_000_000), 50_000_000, "a lower rate forgives nothing, and takes nothing");
-    assert_eq!(ahead(0, 125_000_000, 50_000_000), 50_000_000);
-    assert_eq!(ahead(1, u64::MAX, 0), 0);
-}
-
 #[test]
 fn every_packet_of_a_segment_counts_its_headers() {
     let segment = |payload, segment_size, family, l4_header_len| {
