@@ -79,8 +79,9 @@ pub struct Class {
     pub rate: u64,
     /// With what others leave, bytes per second.
     pub ceil: u64,
-    /// What may go at once after idleness, as time at the rate, in ns; to 64 ns. And as time at the ceiling.
+    /// What may go at once after idleness, as time at the rate, in ns; to 64 ns.
     pub burst_ns: u64,
+    /// The same as time at the ceiling.
     pub ceil_burst_ns: u64,
     /// Bytes that it sends in its turn where siblings share what is left.
     pub quantum: u32,

@@ -1,7 +1,7 @@
 //! Guarantees that exceed what they are part of.
 //!
-//! HTB lets a class send what it is guaranteed, whatever the class above may. Guarantees of ports could so lift the limit of their
-//! tenant, or of all. So each has its proportion, and up to its ceiling of what others leave.
+//! HTB lets a class send what it is guaranteed, whatever the class above may. Guarantees of ports could lift the limit of their
+//! tenant, or of all. Each has its proportion instead, and up to its ceiling of what others leave.
 
 use super::wanted::Wanted;
 use agent_api::config::{Limits, Rate, Tenant};
@@ -32,10 +32,9 @@ pub(super) fn give(limits: &Limits, ports: &mut [Wanted]) -> Vec<Tenant> {
         limits.tenants.iter().filter(|t| ports.iter().any(|w| is_of(w, Some(&t.name)))).cloned().collect();
     if let Some(total) = limits.total {
         let of_tenants: u128 = tenants.iter().map(|t| u128::from(t.egress.guarantee.as_bps())).sum();
-        let of = of_tenants + all(ports.iter().filter(|w| is_of(w, None)));
-        tenants.iter_mut().for_each(|t| t.egress = portion(t.egress, total, of.max(total.as_bps().into())));
-        let alone = ports.iter_mut().filter(|w| is_of(w, None));
-        alone.for_each(|w| w.rate = portion(w.rate, total, of.max(total.as_bps().into())));
+        let of = (of_tenants + all(ports.iter().filter(|w| is_of(w, None)))).max(total.as_bps().into());
+        tenants.iter_mut().for_each(|t| t.egress = portion(t.egress, total, of));
+        ports.iter_mut().filter(|w| is_of(w, None)).for_each(|w| w.rate = portion(w.rate, total, of));
     }
     for tenant in &tenants {
         let whole = tenant.egress.guarantee;
@@ -48,26 +47,14 @@ pub(super) fn give(limits: &Limits, ports: &mut [Wanted]) -> Vec<Tenant> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agent_api::config::LawKind;
-    use edge::limiter::Law;
-    use kernel::state::limiter::{LimiterKey, LIMITER_IN};
+    use kernel::state::limiter::LIMITER_IN;
 
     fn mbps(rate: u64) -> BitRate {
         BitRate::from_mbps(rate)
     }
 
     fn port(n: u32, tenant: Option<&str>, guarantee: u64) -> Wanted {
-        Wanted {
-            key: LimiterKey { ifindex: n, direction: LIMITER_OUT },
-            interface: format!("veth{n}"),
-            rate: Rate { guarantee: mbps(guarantee), ceiling: mbps(100) },
-            tenant: tenant.map(str::to_owned),
-            network: None,
-            kind: LawKind::None,
-            law: Law::None,
-            bare: false,
-            inside: false,
-        }
+        Wanted::egress(n, tenant, Rate { guarantee: mbps(guarantee), ceiling: mbps(100) })
     }
 
     fn given(total: Option<u64>, tenants: &[(&str, u64)], mut ports: Vec<Wanted>) -> (Vec<u64>, Vec<u64>) {
@@ -104,8 +91,7 @@ mod tests {
 
     #[test]
     fn nothing_becomes_nothing() {
-        let ports = vec![port(1, None, 1), port(2, None, 1_000_000)];
-        let mut ports = ports;
+        let mut ports = vec![port(1, None, 1), port(2, None, 1_000_000)];
         give(&Limits { total: Some(BitRate::from_bps(1_000)), ..Limits::default() }, &mut ports);
         assert_eq!(ports[0].rate.guarantee, BitRate::from_bps(8));
     }

@@ -31,23 +31,11 @@ pub(super) fn spread(ports: &[Wanted], known: &BTreeMap<LimiterKey, u32>, pairs:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agent_api::config::{LawKind, Rate};
-    use edge::limiter::Law;
-    use kernel::state::limiter::LIMITER_OUT;
+    use agent_api::config::Rate;
     use units::BitRate;
 
     fn port(ifindex: u32, tenant: Option<&str>) -> Wanted {
-        Wanted {
-            key: LimiterKey { ifindex, direction: LIMITER_OUT },
-            interface: format!("veth{ifindex}"),
-            rate: Rate::fixed(BitRate::from_mbps(20)),
-            tenant: tenant.map(str::to_owned),
-            network: None,
-            kind: LawKind::None,
-            law: Law::None,
-            bare: false,
-            inside: false,
-        }
+        Wanted::egress(ifindex, tenant, Rate::fixed(BitRate::from_mbps(20)))
     }
 
     fn pairs(of: &BTreeMap<LimiterKey, u32>) -> Vec<u32> {

@@ -73,6 +73,24 @@ pub(super) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
     all
 }
 
+#[cfg(test)]
+impl Wanted {
+    /// What a port of a tenant or of none sends, without a law.
+    pub(super) fn egress(ifindex: u32, tenant: Option<&str>, rate: Rate) -> Wanted {
+        Wanted {
+            key: LimiterKey { ifindex, direction: LIMITER_OUT },
+            interface: format!("veth{ifindex}"),
+            rate,
+            tenant: tenant.map(str::to_owned),
+            network: None,
+            kind: LawKind::None,
+            law: Law::None,
+            bare: false,
+            inside: false,
+        }
+    }
+}
+
 impl Wanted {
     /// Is its queue on a pair of devices?
     pub(super) fn on_pair(&self) -> bool {
